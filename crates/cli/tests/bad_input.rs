@@ -138,10 +138,6 @@ fn numbers_out_of_range_are_refused_with_the_range() {
             &["run", "ssb", "--machine=nus24", "--model-sf=0"],
             &["scale factor 0"],
         ),
-        (
-            &["run", "tpcds", "--machine=nus24", "--model-sf=10"],
-            &["--model-sf 10", "use --sf"],
-        ),
         (&["run", "ssb", "--pages", "3k"], &["3k", "4k, thp, 2m, 1g"]),
         (
             &["run", "ssb", "--time-per-tuple=-1"],
@@ -483,4 +479,15 @@ fn an_agent_that_may_not_listen_makes_no_token() {
         ended.one_error();
         assert!(common::contents(home.path()).is_empty(), "a file was made");
     }
+}
+
+#[cfg(feature = "sql")]
+#[test]
+fn tables_that_do_not_grow_by_one_rule_are_not_modelled_larger() {
+    let args = ["run", "tpcds", "--machine=nus24", "--model-sf=10"];
+    let message = tierloom_anywhere(&args).with_code(2).one_error();
+    assert!(
+        message.contains("--model-sf 10") && message.contains("use --sf"),
+        "{message}"
+    );
 }
