@@ -485,7 +485,8 @@ fn an_agent_that_may_not_listen_makes_no_token() {
 #[test]
 fn tables_that_do_not_grow_by_one_rule_are_not_modelled_larger() {
     let args = ["run", "tpcds", "--machine=nus24", "--model-sf=10"];
-    let message = tierloom_anywhere(&args).with_code(2).one_error();
+    let ended = tierloom_anywhere(&args).with_code(2);
+    let message = ended.one_error();
     assert!(
         message.contains("--model-sf 10") && message.contains("use --sf"),
         "{message}"
