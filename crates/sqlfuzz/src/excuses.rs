@@ -26,3 +26,13 @@ pub(crate) fn is_not_implemented(message: &str) -> bool {
 pub(crate) fn has_full_dictionary(message: &str) -> bool {
     message.contains("Dictionary key bigger than the key type")
 }
+
+/// Whether DataFusion planned a window over equal keys and then found their order missing: a known
+/// fault of its planner, see docs/sql.md, which strikes one of two plans of a statement.
+pub(crate) fn loses_an_order(message: &str) -> bool {
+    let words = [
+        "SanityCheckPlan",
+        "Expects PARTITION BY expression to be ordered",
+    ];
+    words.iter().any(|words| message.contains(words))
+}

@@ -476,7 +476,10 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
             // take a type may not be called at all where there are no rows.
             let none = right.batches.iter().all(|batch| batch.num_rows() == 0);
             let uncalled = none && excuses::is_not_implemented(&message);
-            if excuses::leaves_range(&message) || excuses::overflows(&message) || uncalled {
+            let refused = excuses::leaves_range(&message)
+                || excuses::overflows(&message)
+                || excuses::loses_an_order(&message);
+            if refused || uncalled {
                 return Verdict {
                     refused: Some(message),
                     ..Verdict::default()
@@ -500,7 +503,8 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
                 || message == TOO_LONG
                 || message.starts_with("panicked")
                 || excuses::is_not_implemented(&message)
-                || excuses::has_full_dictionary(&message);
+                || excuses::has_full_dictionary(&message)
+                || excuses::loses_an_order(&message);
             if by_duck || excused {
                 return Verdict {
                     plain_alone: Some(message),
