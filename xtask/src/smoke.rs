@@ -42,13 +42,18 @@ pub fn smoke(shell: &Shell) -> Result<()> {
         "cargo bench --quiet --profile dev -p tierloom-workloads --bench generate -- --test"
     )
     .run()?;
-    for bench in ["access", "latency", "codes", "hash"] {
+    for bench in ["access", "latency", "codes", "hash", "line_store"] {
         cmd!(
             shell,
             "cargo bench --quiet --profile dev -p tierloom-kernels --bench {bench} -- --test"
         )
         .run()?;
     }
+    cmd!(
+        shell,
+        "cargo bench --quiet --profile dev -p tierloom-operators --bench operators -- --test"
+    )
+    .run()?;
     cmd!(
         shell,
         "python3 -m unittest discover -q -s scripts -p test_*.py"

@@ -24,6 +24,8 @@ use crate::{AgentError, HostAddress, Log, Stop, Token};
 pub const LISTENING: &str = "listening ";
 /// Number of ssh's last lines in an error.
 const LAST_LINES: usize = 5;
+/// How long lines of an ssh that has failed are waited for.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long an agent may take to end before its ssh is killed.
 const FAREWELL: Duration = Duration::from_secs(3);
 
@@ -100,25 +102,27 @@ impl SshLaunch {
                 .command(&[])
                 .spawn()
                 .map_err(|error| self.failed(error))?;
-            if let Some(stderr) = child.stderr.take() {
+            let reader = child.stderr.take().map(|stderr| {
                 let lines = BufReader::new(stderr).lines();
-                tokio::spawn(
-                    last_lines
-                        .clone()
-                        .keep(lines, self.name.clone(), self.log.clone()),
-                );
-            }
+                let kept = last_lines.clone();
+                tokio::spawn(kept.keep(lines, self.name.clone(), self.log.clone()))
+            });
             let listening =
                 tokio::time::timeout(self.timeout, self.listening(&mut child, &token)).await;
-            let (stdin, port) = listening
-                .unwrap_or_else(|_| {
-                    Err(format!(
-                        "no agent listened after {:.0} s",
-                        self.timeout.as_secs_f64()
-                    ))
-                })
-                .map_err(|reason| self.failed(format!("{reason}{}", last_lines.words())))?;
-            Ok::<_, AgentError>((child, stdin, port))
+            let listening = listening.unwrap_or_else(|_| {
+                let waited_s = self.timeout.as_secs_f64();
+                Err(format!("no agent listened after {waited_s:.0} s"))
+            });
+            match listening {
+                Ok((stdin, port)) => Ok((child, stdin, port)),
+                Err(reason) => {
+                    // What ssh said last may still be on its way, and is the reason.
+                    if let Some(reader) = reader {
+                        let _ = tokio::time::timeout(LAST_WORDS, reader).await;
+                    }
+                    Err(self.failed(format!("{reason}{}", last_lines.words())))
+                }
+            }
         })?;
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
         let listener = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));

@@ -18,6 +18,8 @@ use tierloom_text::Bytes;
 pub const ASSUMED_GBPS_PER_THREAD: f64 = 8.0;
 /// Latency of one access that estimates assume, ns.
 pub const ASSUMED_LATENCY_NS: f64 = 250.0;
+/// Time of one tuple in one phase of an operator that estimates assume, ns per thread.
+pub const ASSUMED_TUPLE_NS: f64 = 10.0;
 /// Rate of allocating and filling memory that estimates assume, GB/s.
 pub const ASSUMED_PREPARE_GBPS: f64 = 1.5;
 
@@ -95,6 +97,10 @@ fn repetition_s(task: &TaskPlan) -> f64 {
                 region_bytes / bytes,
             )
         }
+        Work::Operator { operator } => {
+            let tuples = operator.tuples(task.workers.threads) as f64;
+            (0.0, 2.0 * ASSUMED_TUPLE_NS / threads, tuples)
+        }
     };
     let operations = match task.amount {
         Amount::Seconds(seconds) => return seconds,
@@ -124,8 +130,8 @@ pub fn rows(plans: &[RunPlan]) -> Vec<[String; 10]> {
                 first(varied_text(plan)),
                 task_name(plan, task),
                 work_text(task),
-                join(&task.regions, " + ", memory_text),
-                join(&task.regions, " + ", size_text),
+                each_region(task, memory_text),
+                each_region(task, size_text),
                 workers_text(task),
                 first(amount_text(plan, task)),
                 first(time_text(&estimate(plan))),
@@ -274,6 +280,7 @@ fn work_text(task: &TaskPlan) -> String {
                 every => format!(", 1 in {every} timed"),
             }
         ),
+        Work::Operator { operator } => operator.to_string(),
     };
     if let Some(rate) = task.rate_gbps {
         text += &format!(", at {rate} GB/s");
@@ -287,6 +294,22 @@ fn word(value: &impl serde::Serialize) -> String {
         Ok(serde_json::Value::String(word)) => word.replace('_', "-"),
         _ => String::new(),
     }
+}
+
+/// A text for each region; those of operators with the name of the structure.
+fn each_region(task: &TaskPlan, text: impl Fn(&RegionPlan) -> String) -> String {
+    let structures = match &task.work {
+        Work::Operator { operator } => operator.structures(task.workers.threads),
+        _ => Vec::new(),
+    };
+    let regions = task.regions.iter().enumerate();
+    let texts: Vec<String> = regions
+        .map(|(index, region)| match structures.get(index) {
+            Some(structure) => format!("{}: {}", structure.name, text(region)),
+            None => text(region),
+        })
+        .collect();
+    texts.join(" + ")
 }
 
 fn access_text(access: &Access) -> String {

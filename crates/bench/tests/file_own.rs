@@ -444,6 +444,40 @@ fn files_that_disagree_on_a_host_are_refused() {
 }
 
 #[test]
+fn a_copy_has_a_destination_with_memory_and_pages_of_its_own() {
+    let copy = |rest: &str| task(&format!("operation: stream-copy, size: 1G, {rest}")).regions;
+    assert_eq!(copy("memory: dram").len(), 1);
+    let regions =
+        copy("memory: dram, destination_memory: \"dram:3,cxl:2\", destination_page_size: thp");
+    let placements: Vec<String> = regions.iter().map(|r| r.placement.to_string()).collect();
+    assert_eq!(placements, ["dram", "dram:3,cxl:2"]);
+    assert!(regions.iter().all(|region| region.size_bytes == 512 << 20));
+    let pages: Vec<PageSize> = regions.iter().map(|region| region.page_size).collect();
+    assert_eq!(pages, [PageSize::Base, PageSize::Thp]);
+    let device = copy("memory: /dev/dax0.0, destination_memory: /dev/dax0.0");
+    let second = MemoryPlan::Devdax {
+        path: "/dev/dax0.0".into(),
+        offset_bytes: 512 << 20,
+    };
+    assert_eq!(device[1].memory, second);
+    for wrong in [
+        "operation: read, destination_memory: dram",
+        "operation: copy, measure: latency, destination_memory: dram",
+    ] {
+        let said = errors(&workload(wrong));
+        assert!(
+            said.contains("it is for the throughput of copies"),
+            "{said}"
+        );
+    }
+    let said = errors(&workload("operation: copy, destination_memory: nowhere"));
+    assert!(
+        said.contains("destination_memory") && said.contains("nowhere"),
+        "{said}"
+    );
+}
+
+#[test]
 fn all_examples_make_runs() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bench");
     let all = load(&[folder], &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));

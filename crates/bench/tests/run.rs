@@ -153,6 +153,43 @@ fn every_operation_makes_exactly_the_operations_asked_for_and_leaves_right_data(
 }
 
 #[test]
+fn a_copy_to_a_region_of_its_own_copies_every_byte_there() {
+    for (operation, order) in [
+        (Operation::Copy, Order::Ascending),
+        (Operation::StreamCopy, Order::Descending),
+        (Operation::StreamCopy, Order::Ascending),
+        (Operation::Copy, Order::Random(Distribution::Uniform)),
+        (
+            Operation::Copy,
+            Order::Random(Distribution::Zipf { alpha: 0.9 }),
+        ),
+    ] {
+        for sharing in [Sharing::Queue, Sharing::Partitioned] {
+            let access = Access {
+                order,
+                ..Access::sequential(operation)
+            };
+            let mut task = task("main", throughput(access, sharing), 3, Amount::Passes(2));
+            task.regions.push(region(4 * MIB));
+            let part = run(&plan(vec![task]));
+            assert!(
+                !part.remarks.iter().any(|r| r.invalidates),
+                "{:?}",
+                part.remarks
+            );
+            let done = &part.tasks[0];
+            assert_eq!(done.regions.len(), 2);
+            let places = 4 * MIB / 64;
+            // Each thread rounds its part of the amount up.
+            let rounded = done.operations - 3 * 2 * places;
+            assert!(rounded < 3 * 3, "{operation} {order:?} {sharing:?}");
+            let said = done.data_check.as_deref().unwrap_or_default();
+            assert!(said.contains("destination"), "{said}");
+        }
+    }
+}
+
+#[test]
 fn an_amount_of_bytes_and_of_operations_is_kept_to_also_if_no_batch_divides_it() {
     let access = Access {
         access_bytes: 256,

@@ -5,14 +5,24 @@ mod common;
 use common::{profile, recorded, refused, tierloom_anywhere};
 use std::fs;
 
-/// Bad arguments, and what the error must contain.
-type Case = (&'static [&'static str], &'static [&'static str]);
+/// Bad arguments as one line, and what the error must contain.
+type Case = (&'static str, &'static [&'static str]);
+
+/// The words of a line; one in single quotes may have blanks, or be empty.
+fn words(line: &str) -> Vec<&str> {
+    let quoted = line.split('\'').enumerate();
+    let words = quoted.flat_map(|(index, part)| match index % 2 {
+        0 => part.split_whitespace().collect(),
+        _ => vec![part],
+    });
+    words.collect()
+}
 
 #[track_caller]
 fn all_refused(cases: &[Case]) {
-    for (args, says) in cases {
+    for (line, says) in cases {
         let folder = tempfile::tempdir().unwrap();
-        refused(folder.path(), args, says);
+        refused(folder.path(), &words(line), says);
     }
 }
 
@@ -20,31 +30,19 @@ fn all_refused(cases: &[Case]) {
 fn unknown_names_are_refused_and_the_nearest_is_suggested() {
     all_refused(&[
         (
-            &["run", "ssb", "--queries", "q1.4"],
+            "run ssb --queries q1.4",
             &["q1.4", "did you mean 'q1.1'", "q4.3"],
         ),
+        ("run ssb --queries q1.1,", &["unknown SSB query ''"]),
+        ("run ssb --queries ''", &["unknown SSB query ''", "q1.1"]),
+        ("run ssb --machine nus2", &["nus2", "did you mean nus24"]),
         (
-            &["run", "ssb", "--queries", "q1.1,"],
-            &["unknown SSB query ''"],
-        ),
-        (
-            &["run", "ssb", "--queries", ""],
-            &["unknown SSB query ''", "q1.1"],
-        ),
-        (
-            &["run", "ssb", "--machine", "nus2"],
-            &["nus2", "did you mean nus24"],
-        ),
-        (
-            &["run", "ssb", "--machine", "zzzzzzzz"],
+            "run ssb --machine zzzzzzzz",
             &["zzzzzzzz", "hpi25-4dev", "YAML"],
         ),
+        ("run ssb --machine nus24,nus24", &["nus24", "twice"]),
         (
-            &["run", "ssb", "--machine", "nus24,nus24"],
-            &["nus24", "twice"],
-        ),
-        (
-            &["machines", "epfl25-full-pf-onn"],
+            "machines epfl25-full-pf-onn",
             &["did you mean epfl25-full-pf-on"],
         ),
     ]);
@@ -53,102 +51,69 @@ fn unknown_names_are_refused_and_the_nearest_is_suggested() {
 #[test]
 fn placements_that_cannot_be_are_refused() {
     all_refused(&[
-        (&["run", "ssb", "--placement", "drum"], &["drum", "dram"]),
+        ("run ssb --placement drum", &["drum", "dram"]),
+        ("run ssb --placement columns", &["columns", "missing"]),
         (
-            &["run", "ssb", "--placement", "columns"],
-            &["columns", "missing"],
-        ),
-        (
-            &["run", "ssb", "--placement", "columns:"],
+            "run ssb --placement columns:",
             &["columns:", "whole number", "columns:8"],
         ),
         (
-            &["run", "ssb", "--placement", "columns:101%"],
+            "run ssb --placement columns:101%",
             &["columns:101%", "between 0% and 100%"],
         ),
+        ("run ssb --placement 0:0", &["0:0", "no weight is above 0"]),
         (
-            &["run", "ssb", "--placement", "0:0"],
-            &["0:0", "no weight is above 0"],
-        ),
-        (
-            &["run", "ssb", "--placement", "dram:0,cxl:0"],
+            "run ssb --placement dram:0,cxl:0",
             &["dram:0,cxl:0", "no weight is above 0"],
         ),
-        (&["run", "ssb", "--placement", ""], &["empty placement"]),
+        ("run ssb --placement ''", &["empty placement"]),
         (
-            &["run", "ssb", "--placement", "dram,,cxl"],
+            "run ssb --placement dram,,cxl",
             &["empty placement", "dram,,cxl"],
         ),
+        ("run ssb --placement [0:3,1:2", &["bracket", "not closed"]),
+        ("run ssb --placement 3:-2", &["3:-2"]),
         (
-            &["run", "ssb", "--placement", "[0:3,1:2"],
-            &["bracket", "not closed"],
-        ),
-        (&["run", "ssb", "--placement", "3:-2"], &["3:-2"]),
-        (
-            &["run", "ssb", "--placement", "60000"],
+            "run ssb --placement 60000",
             &["node 60000 does not exist", "tierloom topology"],
         ),
         (
-            &["run", "ssb", "--placement", "0", "--machine", "nus24"],
+            "run ssb --placement 0 --machine nus24",
             &["node 0", "nus24", "dram"],
         ),
-        (
-            &["run", "ssb", "--placement", "hbm", "--machine", "nus24"],
-            &["hbm", "nus24"],
-        ),
+        ("run ssb --placement hbm --machine nus24", &["hbm", "nus24"]),
     ]);
 }
 
 #[test]
 fn numbers_out_of_range_are_refused_with_the_range() {
     all_refused(&[
+        ("run ssb --sf 0", &["scale factor 0", "from 0.01 to"]),
+        ("run ssb --sf 0.001", &["0.001", "from 0.01 to"]),
+        ("run ssb --sf nan", &["NaN", "from 0.01 to"]),
+        ("run ssb --sf inf", &["inf", "from 0.01 to"]),
+        ("run ssb --sf 1e9", &["1000000000", "from 0.01 to"]),
+        ("run ssb --sf=-1", &["-1", "from 0.01 to"]),
+        ("run ssb --threads 0", &["--threads 0", "at least one"]),
+        ("run ssb --threads 1000000", &["--threads 1000000", "CPUs"]),
+        ("run ssb --repeat 0", &["--repeat 0", "at least once"]),
         (
-            &["run", "ssb", "--sf", "0"],
-            &["scale factor 0", "from 0.01 to"],
-        ),
-        (&["run", "ssb", "--sf", "0.001"], &["0.001", "from 0.01 to"]),
-        (&["run", "ssb", "--sf", "nan"], &["NaN", "from 0.01 to"]),
-        (&["run", "ssb", "--sf", "inf"], &["inf", "from 0.01 to"]),
-        (
-            &["run", "ssb", "--sf", "1e9"],
-            &["1000000000", "from 0.01 to"],
-        ),
-        (&["run", "ssb", "--sf=-1"], &["-1", "from 0.01 to"]),
-        (
-            &["run", "ssb", "--threads", "0"],
-            &["--threads 0", "at least one"],
-        ),
-        (
-            &["run", "ssb", "--threads", "1000000"],
-            &["--threads 1000000", "CPUs"],
-        ),
-        (
-            &["run", "ssb", "--repeat", "0"],
-            &["--repeat 0", "at least once"],
-        ),
-        (
-            &["run", "ssb", "--model-workers", "0"],
+            "run ssb --model-workers 0",
             &["--model-workers 0", "at least one"],
         ),
         (
-            &["run", "ssb", "--machine=nus24", "--model-sf=1200"],
+            "run ssb --machine=nus24 --model-sf=1200",
             &["--model-sf 1200", "dram of nus24", "those of 50"],
         ),
+        ("run ssb --machine=nus24 --model-sf=0", &["scale factor 0"]),
+        ("run ssb --pages 3k", &["3k", "4k, thp, 2m, 1g"]),
         (
-            &["run", "ssb", "--machine=nus24", "--model-sf=0"],
-            &["scale factor 0"],
-        ),
-        (&["run", "ssb", "--pages", "3k"], &["3k", "4k, thp, 2m, 1g"]),
-        (
-            &["run", "ssb", "--time-per-tuple=-1"],
+            "run ssb --time-per-tuple=-1",
             &["--time-per-tuple -1", "positive"],
         ),
+        ("run ssb --time-per-tuple nan", &["NaN", "positive"]),
         (
-            &["run", "ssb", "--time-per-tuple", "nan"],
-            &["NaN", "positive"],
-        ),
-        (
-            &["generate", "ssb", "--sf", "0", "-o", "data"],
+            "generate ssb --sf 0 -o data",
             &["scale factor 0", "from 0.01 to"],
         ),
     ]);
@@ -159,24 +124,11 @@ fn numbers_out_of_range_are_refused_with_the_range() {
 fn more_workers_than_a_machine_has_threads_are_refused() {
     all_refused(&[
         (
-            &[
-                "run",
-                "ssb",
-                "--dry-run",
-                "--machine=hpi25-1dev",
-                "--model-workers=49",
-            ],
+            "run ssb --dry-run --machine=hpi25-1dev --model-workers=49",
             &["--model-workers", "49 workers", "at most 48"],
         ),
         (
-            &[
-                "predict",
-                "--machine",
-                "nus24,epfl25-snc4-pf-on",
-                "--work",
-                "read",
-                "--workers=24",
-            ],
+            "predict --machine nus24,epfl25-snc4-pf-on --work read --workers=24",
             &[
                 "24 workers",
                 "epfl25-snc4-pf-on",
@@ -185,7 +137,7 @@ fn more_workers_than_a_machine_has_threads_are_refused() {
             ],
         ),
         (
-            &["predict", "tpch", "--machine", "hpi25-1dev", "--workers=49"],
+            "predict tpch --machine hpi25-1dev --workers=49",
             &[
                 "49 workers",
                 "24 cores with 2 hardware threads each",
@@ -193,7 +145,7 @@ fn more_workers_than_a_machine_has_threads_are_refused() {
             ],
         ),
         (
-            &["tune", "probe", "--machine", "hpi25-1dev", "--workers=49"],
+            "tune probe --machine hpi25-1dev --workers=49",
             &["49 workers", "hpi25-1dev", "at most 48"],
         ),
     ]);
@@ -444,14 +396,14 @@ fn files_to_take_along_are_checked_before_anything_is_downloaded() {
 fn values_that_begin_with_a_minus_are_told_how_to_be_written() {
     all_refused(&[
         (
-            &["sql", "--max-rows", "-1"],
+            "sql --max-rows -1",
             &["--max-rows -1", "write --max-rows=-1"],
         ),
         (
-            &["sql", "--placement", "-5%"],
+            "sql --placement -5%",
             &["--placement -5%", "write --placement=-5%"],
         ),
-        (&["machines", "-5"], &["-5", "no option"]),
+        ("machines -5", &["-5", "no option"]),
     ]);
 }
 

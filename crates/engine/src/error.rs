@@ -17,6 +17,9 @@ pub enum EngineError {
     /// Memory could not be allocated or placed.
     #[error(transparent)]
     Memory(#[from] tierloom_memory::MemoryError),
+    /// A pool cannot be read or written, or bytes of a table in it are damaged.
+    #[error(transparent)]
+    Pool(#[from] tierloom_pool::PoolError),
     /// A placement does not fit the machine.
     #[error(transparent)]
     Placement(#[from] tierloom_memory::PlacementError),

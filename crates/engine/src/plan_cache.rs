@@ -6,8 +6,7 @@
 //! change. Plans that contain the time or a random choice of planning (`now()`, `random()`) are not
 //! cached.
 
-use crate::planning::PlannedStatement;
-use crate::table::PlacedTableProvider;
+use crate::provider::PlacedTableProvider;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::common::config::ConfigOptions;
@@ -103,11 +102,11 @@ impl PlanCache {
     }
 
     /// Caches the plan of a query, unless it must not be reused.
-    pub fn keep(&self, sql: &str, planned: &PlannedStatement) {
-        let Some(sources) = planned.sources.clone() else {
+    pub fn keep(&self, sql: &str, plan: &Arc<dyn ExecutionPlan>, sources: Option<Sources>) {
+        let Some(sources) = sources else {
             return;
         };
-        let plan = Arc::clone(&planned.plan);
+        let plan = Arc::clone(plan);
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if plans.len() >= MOST_PLANS {
             // Simpler than tracking use; the only cost is planning again.

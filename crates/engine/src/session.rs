@@ -11,12 +11,13 @@ use crate::corrections::{
 };
 use crate::plan_cache::PlanCache;
 use crate::planning;
+use crate::provider::PlacedTableProvider;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
 use crate::stack;
 use crate::star::{self, StarJoinRule};
 use crate::star_order::StarJoinOrder;
 use crate::system_table::SystemTable;
-use crate::table::{PlacedTable, PlacedTableProvider};
+use crate::table::PlacedTable;
 use crate::wait::stopped;
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -266,7 +267,7 @@ impl Engine {
         let planned = self.aside(name, levels, stop, async move {
             planning::query(&context, &text).await
         })?;
-        self.plans.keep(sql, &planned);
+        self.plans.keep(sql, &planned.plan, planned.sources);
         Ok(PlannedQuery {
             plan: planned.plan,
             planning: start.elapsed(),

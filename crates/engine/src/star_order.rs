@@ -16,7 +16,8 @@
 //! from statistics.
 
 use crate::breakdown::caught;
-use crate::table::{PlacedTable, PlacedTableProvider};
+use crate::provider::PlacedTableProvider;
+use crate::table::PlacedTable;
 use arrow::array::{AsArray, BooleanArray};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, NullEquality, Result};

@@ -1,19 +1,14 @@
-//! Placed tables, and their DataFusion table provider.
+//! Placed tables.
 //!
 //! A table's rows never change. What changes is the placement of its columns, whether scans stage
 //! them, and the planner's statistics.
 
 use crate::EngineError;
 use crate::column::{ColumnFacts, PlacedColumn};
-use crate::scan::PlacedScanExec;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::{Result, Statistics};
-use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_plan::ExecutionPlan;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -133,6 +128,12 @@ impl PlacedTable {
         )
     }
 
+    /// Whether the planner's statistics are those that loading has found.
+    pub(crate) fn has_statistics_of_load(&self) -> bool {
+        let facts = self.columns.iter().map(PlacedColumn::facts);
+        *self.statistics() == statistics(self.rows, &self.columns, facts)
+    }
+
     /// Computes the planner's statistics again by reading all columns.
     ///
     /// They have exact bounds and NULL counts, and distinct counts where those are cheap.
@@ -223,55 +224,5 @@ fn statistics<'a>(
             .zip(facts)
             .map(|(column, facts)| facts.statistics(rows, column.output_bytes()))
             .collect(),
-    }
-}
-
-/// DataFusion table provider of a [`PlacedTable`].
-#[derive(Debug)]
-pub struct PlacedTableProvider {
-    table: Arc<PlacedTable>,
-}
-
-impl PlacedTableProvider {
-    /// Wraps `table` for registration.
-    pub fn new(table: Arc<PlacedTable>) -> Self {
-        PlacedTableProvider { table }
-    }
-
-    /// The table that scans of this provider read.
-    pub fn table(&self) -> &Arc<PlacedTable> {
-        &self.table
-    }
-}
-
-#[async_trait]
-impl TableProvider for PlacedTableProvider {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(self.table.schema())
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    fn statistics(&self) -> Option<Statistics> {
-        Some(self.table.statistics().as_ref().clone())
-    }
-
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let execution = &state.config_options().execution;
-        Ok(Arc::new(PlacedScanExec::new(
-            Arc::clone(&self.table),
-            projection,
-            limit,
-            execution.target_partitions,
-            execution.batch_size.into(),
-        )?))
     }
 }

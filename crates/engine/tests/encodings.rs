@@ -12,6 +12,7 @@ use arrow::compute::{concat, kernels::cmp};
 use arrow::datatypes::{Field, Int32Type, Schema, UInt8Type};
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
+use common::Numbers;
 use datafusion::common::ScalarValue;
 use datafusion::common::stats::Precision;
 use std::collections::HashSet;
@@ -22,23 +23,6 @@ use tierloom_engine::{CodedColumn, ColumnFacts, Domain, EngineError, PlacedColum
 use tierloom_memory::{PageSize, Placement, Region, RegionOptions};
 use tierloom_topology::NodeId;
 use tierloom_workloads::Silent;
-
-/// Pseudorandom numbers that are the same in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        self.0 ^ self.0 >> 31
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
 
 fn batches(chunks: &[ArrayRef]) -> (Arc<Schema>, Vec<Result<RecordBatch, EngineError>>) {
     let field = Field::new("c", chunks[0].data_type().clone(), true);

@@ -449,3 +449,51 @@ fn batches_outside_of_the_memory_do_nothing() {
     }
     assert!(guarded.bytes == before);
 }
+
+#[test]
+fn copies_to_another_memory_write_the_places_of_the_source_there_and_no_other_byte() {
+    for (operation, order) in [Operation::Copy, Operation::StreamCopy]
+        .into_iter()
+        .flat_map(|operation| ORDERS.map(|order| (operation, order)))
+    {
+        for simd in WIDTHS.into_iter().filter(|simd| simd.available()) {
+            for (source_len, target_len) in [(4096, 4096), (64 * 37, 9000), (9000, 64 * 5)] {
+                let access = Access {
+                    order,
+                    simd,
+                    stride_bytes: 128,
+                    ..Access::sequential(operation)
+                };
+                let kernel = Kernel::new(access).unwrap();
+                let mut source = Guarded::new(source_len, 0);
+                let mut target = Guarded::new(target_len, 0);
+                target.bytes.iter_mut().for_each(|byte| *byte ^= 0x5a);
+                let (before, unchanged) = (target.bytes.clone(), source.bytes.clone());
+                let lines_bytes = source_len.min(target_len) / 64 * 64;
+                let mut places = Places::new(&access, 2 * lines_bytes, SEED, 0);
+                let touched = kernel.run_across(
+                    SharedBytes::new(source.memory()),
+                    SharedBytes::new(target.memory()),
+                    0..lines_bytes,
+                    &mut places,
+                );
+                let what = format!("{operation} {order:?} {simd} {source_len} {target_len}");
+                let places = (lines_bytes - 64) / 128 + 1;
+                assert_eq!(touched.operations, places as u64, "{what}");
+                assert_eq!(source.bytes, unchanged, "{what}");
+                let start = target.start;
+                let copied = |at: usize| at.checked_sub(start).filter(|at| *at < lines_bytes);
+                let mut changed = 0;
+                for (at, (byte, old)) in target.bytes.iter().zip(&before).enumerate() {
+                    let place = copied(at).filter(|at| at % 128 < 64);
+                    let new = place.map(|at| source.bytes[source.start + at]);
+                    assert!(byte == old || Some(*byte) == new, "{what}: byte {at}");
+                    changed += usize::from(Some(*byte) == new);
+                }
+                if !matches!(order, Order::Random(_)) {
+                    assert_eq!(changed, places * 64, "{what}");
+                }
+            }
+        }
+    }
+}

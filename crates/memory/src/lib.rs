@@ -48,12 +48,12 @@ pub use backend::{
     AnonymousNuma, DevdaxBackend, DevdaxError, FakeBackend, FakeCall, FakeNode, FileBackend,
     KernelInterleave, MemoryBackend, NodeCapacity, PageState, Placing, fake_topology,
 };
-pub use error::{MemoryError, PlacementError};
+pub use error::MemoryError;
 pub use migrate::{
     Clock, FakeClock, Migration, MigrationOptions, MigrationState, Step, SystemClock,
 };
 pub use page_size::{MIB, PageSize};
-pub use placement::{Placement, PlacementKind, PlacementSpec, Run, Runs, Target};
+pub use placement::{Placement, PlacementError, PlacementKind, PlacementSpec, Run, Runs, Target};
 pub use region::{PrepareTimes, Region, RegionOptions, RegionSlice};
 pub use snapshot::PageSnapshot;
 pub use sys::Mapping;

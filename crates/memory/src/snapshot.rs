@@ -36,8 +36,34 @@ pub struct PageSnapshot {
     method: String,
 }
 
+impl Region {
+    /// Queries the kernel for the nodes of the pages.
+    ///
+    /// # Errors
+    /// [`MemoryError::Syscall`] if the kernel refuses the query and more than one node is possible.
+    pub fn audit(&self, mode: AuditMode) -> Result<Audit, MemoryError> {
+        self.snapshot(mode).map(|snapshot| snapshot.to_audit())
+    }
+
+    /// Queries the node of each page and stores it, for comparison with a later snapshot.
+    ///
+    /// # Errors
+    /// Same as [`Region::audit`].
+    pub fn snapshot(&self, mode: AuditMode) -> Result<PageSnapshot, MemoryError> {
+        take(self, mode)
+    }
+
+    /// Number of the pages in `earlier` that are on another node now.
+    ///
+    /// # Errors
+    /// Same as [`Region::audit`], and [`MemoryError::Snapshots`] if `earlier` is of another region.
+    pub fn moved_since(&self, earlier: &PageSnapshot) -> Result<u64, MemoryError> {
+        earlier.moved(&self.snapshot(earlier.mode())?)
+    }
+}
+
 /// Takes a snapshot of a region.
-pub(crate) fn take(region: &Region, mode: AuditMode) -> Result<PageSnapshot, MemoryError> {
+fn take(region: &Region, mode: AuditMode) -> Result<PageSnapshot, MemoryError> {
     let page_bytes = if region.page_size().is_hugetlb() {
         region.page_size().bytes()
     } else {

@@ -2,16 +2,16 @@
 
 use thiserror::Error;
 
-/// A machine profile that cannot be used.
-///
-/// Every message names the file, the line, the field and what was expected there.
+/// A file of numbers with sources that cannot be read.
 #[derive(Debug, Clone, PartialEq, Error)]
-pub enum ProfileError {
+pub enum MisreadError {
     /// Text that is not YAML, or a value of the wrong type.
-    #[error("{file}:{line}: cannot read machine profile{}: {message}", at(.field))]
+    #[error("{file}:{line}: cannot read {what}{}: {message}", at(.field))]
     Syntax {
         /// File as named by the caller.
         file: String,
+        /// Contents that the file should have ("prices").
+        what: &'static str,
         /// Line, from 1; 0 if unknown.
         line: u64,
         /// Path of the field (`tiers[1].read_gbps`), empty at the top.
@@ -19,8 +19,8 @@ pub enum ProfileError {
         /// Message of the parser: what it found and expected.
         message: String,
     },
-    /// A key that profiles do not have.
-    #[error("{file}:{line}: unknown key {key:?}{}: {hint}", at(.field))]
+    /// A key that such files do not have.
+    #[error("{file}:{line}: unknown key {key:?}{}: expected {known}", at(.field))]
     UnknownKey {
         /// File as named by the caller.
         file: String,
@@ -31,7 +31,7 @@ pub enum ProfileError {
         /// The unknown key, as written.
         key: String,
         /// Allowed keys, and the most similar one.
-        hint: String,
+        known: String,
     },
     /// A required field is absent.
     #[error("{file}:{line}: `{field}` is missing: {expected}")]
@@ -43,8 +43,26 @@ pub enum ProfileError {
         /// Path of the missing field.
         field: String,
         /// Description of the value that is missing.
-        expected: String,
+        expected: &'static str,
     },
+}
+
+fn at(field: &str) -> String {
+    if field.is_empty() {
+        String::new()
+    } else {
+        format!(" at `{field}`")
+    }
+}
+
+/// A machine profile that cannot be used.
+///
+/// Every message names the file, the line, the field and what was expected there.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum ProfileError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Misread(#[from] MisreadError),
     /// A number out of range.
     #[error("{file}:{line}: `{field}` is {found}, expected {expected}")]
     Number {
@@ -89,14 +107,6 @@ pub enum ProfileError {
         /// The most similar name, and all names.
         hint: String,
     },
-}
-
-fn at(field: &str) -> String {
-    if field.is_empty() {
-        String::new()
-    } else {
-        format!(" at `{field}`")
-    }
 }
 
 /// A request that the model cannot answer.

@@ -46,7 +46,7 @@ pub mod sensitivity;
 mod solve;
 mod work;
 
-pub use error::{ModelError, ProfileError};
+pub use error::{MisreadError, ModelError, ProfileError};
 pub use machine::{
     Cache, Concurrency, Figure, FootprintLatency, LoadedLatency, LoadedPoint, Machine,
     MeasuredRate, Measurements, PathMeasurement, Prefetch, Provenance, SCHEMA, SourceKind,

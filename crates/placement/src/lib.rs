@@ -15,6 +15,7 @@
 pub mod adaptive;
 mod by_heat;
 mod capped;
+mod dram_limit;
 mod error;
 pub mod heat;
 pub mod mixes;
@@ -23,6 +24,7 @@ mod shares;
 
 pub use by_heat::ByHeat;
 pub use capped::{Capped, CappedColumn, CappedQuery, capped};
+pub use dram_limit::{DramLimitError, dram_limit};
 pub use error::{AdaptError, PolicyError};
 pub use policy::{ColumnLimit, ColumnUse, Decision, Policy};
 pub use shares::{model_placement, tier_shares};

@@ -278,9 +278,7 @@ pub enum PoolError {
         what: String,
     },
     /// Bytes of a table are not those that were sealed.
-    #[error(
-        "table `{name}` (region {id}) is damaged in bytes {from} to {to} of its data; drop it and load it again"
-    )]
+    #[error("table `{name}` (region {id}) is damaged in bytes {from} to {to} of its data")]
     DataDamaged {
         /// The table.
         name: String,

@@ -61,7 +61,7 @@ mod tests;
 pub use error::PoolError;
 pub use format::Coherence;
 pub use pool::{
-    Attached, CreateOptions, CreatePlan, Draft, HostStatus, MemberStatus, OpenOptions, Pool,
-    PoolStatus, RegionStatus, Scratch, ScratchSpec, TableSpec,
+    Attached, CreateOptions, CreatePlan, Draft, Finished, HostStatus, MemberStatus, OpenOptions,
+    Pool, PoolStatus, RegionStatus, Scratch, ScratchSpec, TableSpec,
 };
 pub use state::{HostState, RegionKind, RegionState, Space, Spread};

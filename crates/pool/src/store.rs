@@ -272,20 +272,7 @@ impl Tenure {
         // Not needed for safety: it spares the work.
         self.confirm(place, medium)?;
         let offset = place.layout.payload(self.bank, self.slot);
-        let header = Header {
-            epoch: self.epoch,
-            generation: next.generation,
-            payload_bytes: payload.len() as u64,
-            payload_checksum: payload_checksum(
-                place.pool,
-                offset,
-                self.epoch,
-                next.generation,
-                &payload,
-            ),
-            incarnation: self.incarnation,
-            wall_ns: wall_ns(),
-        };
+        let header = header(place, offset, &next, &payload, self.incarnation);
         put(place, medium, (self.bank, self.slot), &header, &payload);
         // From here on the commit cannot be taken back: the slot is used, acknowledged or not.
         self.slot = (self.slot + 1) % SLOTS;
@@ -370,6 +357,25 @@ fn put(
     line::publish(medium, header_at, &header.line());
 }
 
+/// The header of `state`, whose payload lies at `offset`.
+fn header(
+    place: &Place<'_>,
+    offset: u64,
+    state: &PoolState,
+    payload: &[u8],
+    incarnation: u64,
+) -> Header {
+    let (epoch, generation) = (state.epoch, state.generation);
+    Header {
+        epoch,
+        generation,
+        payload_bytes: payload.len() as u64,
+        payload_checksum: payload_checksum(place.pool, offset, epoch, generation, payload),
+        incarnation,
+        wall_ns: wall_ns(),
+    }
+}
+
 /// Writes the first state of a new pool: epoch and generation 1 less than the first tenure's.
 pub(crate) fn found(
     place: &Place<'_>,
@@ -378,20 +384,7 @@ pub(crate) fn found(
 ) -> Result<(), PoolError> {
     let payload = encode(place, state)?;
     let offset = place.layout.payload(0, 0);
-    let header = Header {
-        epoch: state.epoch,
-        generation: state.generation,
-        payload_bytes: payload.len() as u64,
-        payload_checksum: payload_checksum(
-            place.pool,
-            offset,
-            state.epoch,
-            state.generation,
-            &payload,
-        ),
-        incarnation: 0,
-        wall_ns: wall_ns(),
-    };
+    let header = header(place, offset, state, &payload, 0);
     put(place, medium, (0, 0), &header, &payload);
     Ok(())
 }

@@ -105,7 +105,7 @@ pub struct TaskRecord {
     pub host: String,
     /// The access as text ("read, ascending, 64 B, avx512").
     pub access: String,
-    /// "throughput", "latency", "chase", "mapping" or "custom".
+    /// "throughput", "latency", "chase", "mapping", "custom" or "operator".
     pub kind: String,
     /// The memory regions of the task, with page audits.
     pub regions: Vec<RegionRecord>,
@@ -137,12 +137,59 @@ pub struct TaskRecord {
     pub prepare_s: f64,
     /// Cost of a batch with an empty kernel, ns; `None` if the task uses no batches.
     pub overhead_per_batch_ns: Option<f64>,
+    /// What an operator did; `None` for all other work.
+    #[serde(default)]
+    pub operator: Option<OperatorTaskRecord>,
+}
+
+/// What a database operator did. Its tuples per second are the task's operations per second.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperatorTaskRecord {
+    /// Name of the operator ("hash-join", "radix-partition").
+    pub name: String,
+    /// Tuples of one pass: those of all inputs.
+    pub tuples: u64,
+    /// Passes of one repetition.
+    pub passes: u64,
+    /// The phases of a pass, in order.
+    pub phases: Vec<OperatorPhase>,
+}
+
+/// One phase of an operator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperatorPhase {
+    /// Name of the phase ("build", "probe", "histogram").
+    pub name: String,
+    /// Tuples that pass through it in one pass; 0 for phases that prepare one.
+    pub tuples: u64,
+    /// Whether its time is part of the operator's.
+    pub counted: bool,
+    /// Duration of the phase, all passes of a repetition together, s; one value per repetition.
+    ///
+    /// `None` for background tasks, which run through all repetitions.
+    pub seconds: Option<Spread>,
+    /// What it does to each structure.
+    pub traffic: Vec<StructureTraffic>,
+}
+
+/// What a phase does to one structure in one pass, all threads together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StructureTraffic {
+    /// Name of the structure, which is that of its region.
+    pub structure: String,
+    /// Bytes loaded by instructions.
+    pub read_bytes: u64,
+    /// Bytes stored by instructions.
+    pub written_bytes: u64,
+    /// Accesses at addresses that do not follow from the one before.
+    pub random_accesses: u64,
 }
 
 /// One memory region of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegionRecord {
-    /// "m0", or "m1" for the second region of a custom chain.
+    /// "m0", or "m1" for the second region (of custom chains, and where copies go to); the
+    /// structure of an operator.
     pub name: String,
     /// Backend of the pages ("anonymous memory", "/dev/dax0.0 from 256 MiB").
     pub memory: String,

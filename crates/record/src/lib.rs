@@ -6,9 +6,9 @@
 //! instead, one per placement and engine. All other records are independent of each
 //! other: a *bench* record is one run of a memory benchmark, a *validation* record one comparison
 //! of the model with publications, a *tune* record the weights of one phase, a *cost* record one
-//! comparison of prices. Every figure says whether it was [measured or modelled](Provenance), and
-//! repeated measurements are kept as a [`Spread`]. `docs/records.md` describes all fields for other
-//! readers.
+//! comparison of prices, a *restart* record the starts of a process with its tables from one place.
+//! Every figure says whether it was [measured or modelled](Provenance), and repeated measurements
+//! are kept as a [`Spread`]. `docs/records.md` describes all fields for other readers.
 //!
 //! ```text
 //! {"type":"run",        "schema":"tierloom-record/1", "run_id":..., "settings":{...}, ...}
@@ -18,6 +18,7 @@
 //! {"type":"bench",      "schema":"tierloom-record/1", "plan":{...}, "tasks":[...], ...}
 //! {"type":"validation", "schema":"tierloom-record/1", "figures":[...], ...}
 //! {"type":"tune",       "schema":"tierloom-record/1", "points":[...], "best":[...], ...}
+//! {"type":"restart",    "schema":"tierloom-record/1", "way":..., "first_answer_ms":..., ...}
 //! {"type":"cost",       "schema":"tierloom-record/1", "prices":..., "points":[...], ...}
 //! ```
 
@@ -30,6 +31,7 @@ pub mod findings;
 mod means;
 mod query;
 mod rank;
+mod restart;
 mod run;
 mod set;
 mod spread;
@@ -41,8 +43,9 @@ mod write;
 
 pub use audit::{AuditRecord, NodeShare};
 pub use bench::{
-    BenchHost, BenchRecord, Bucket, CounterRecord, LatencyRecord, Percentile, RegionRecord, Remark,
-    Setting, StabilityRecord, TaskRecord,
+    BenchHost, BenchRecord, Bucket, CounterRecord, LatencyRecord, OperatorPhase,
+    OperatorTaskRecord, Percentile, RegionRecord, Remark, Setting, StabilityRecord,
+    StructureTraffic, TaskRecord,
 };
 pub use cost::{CostConfig, CostPoint, CostRecord, CostSensitivity};
 pub use csv::bench_csv;
@@ -50,6 +53,7 @@ pub use file::RecordFile;
 pub use means::{REFERENCE, SAME_WITHIN, means, speedup_over_dram};
 pub use query::{Answer, EngineKind, OperatorRecord, QueryRecord, TierUse, TimeShares};
 pub use rank::{rank_test, smallest_p};
+pub use restart::RestartRecord;
 pub use run::{
     CacheCard, ColumnCard, DataCard, Figure, HostCard, HostTier, MachineCard, PlacementCard,
     ProbeCard, RunRecord, Settings, TableCard,
@@ -111,6 +115,8 @@ pub enum Record {
     Tune(Box<TuneRecord>),
     /// Prices of memory over the demand for it; independent of other records.
     Cost(Box<CostRecord>),
+    /// Starts of a process in one way; independent of other records.
+    Restart(Box<RestartRecord>),
 }
 
 /// Why records could not be read or written.

@@ -1,8 +1,8 @@
 //! Reads records back and groups them by kind and run.
 
 use crate::{
-    BenchRecord, CostRecord, EngineKind, QueryRecord, Record, RecordError, RunRecord, SCHEMA,
-    SummaryRecord, ThroughputRecord, TuneRecord, ValidationRecord,
+    BenchRecord, CostRecord, EngineKind, QueryRecord, Record, RecordError, RestartRecord,
+    RunRecord, SCHEMA, SummaryRecord, ThroughputRecord, TuneRecord, ValidationRecord,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -59,6 +59,8 @@ pub struct RecordSet {
     pub tunes: Vec<TuneRecord>,
     /// Comparisons of prices, in file order.
     pub costs: Vec<CostRecord>,
+    /// Starts of processes, in file order.
+    pub restarts: Vec<RestartRecord>,
 }
 
 /// An incomplete record at the end of a file, left by an interrupted write.
@@ -107,6 +109,7 @@ impl RecordSet {
             all.validations.extend(set.validations);
             all.tunes.extend(set.tunes);
             all.costs.extend(set.costs);
+            all.restarts.extend(set.restarts);
         }
         all
     }
@@ -118,6 +121,7 @@ impl RecordSet {
             && self.validations.is_empty()
             && self.tunes.is_empty()
             && self.costs.is_empty()
+            && self.restarts.is_empty()
     }
 
     /// Reads a file of JSON lines.
@@ -166,7 +170,7 @@ impl RecordSet {
     /// All records in an order that a file may have.
     ///
     /// Each run is followed by its queries, throughputs and summary; then come benchmarks,
-    /// comparisons with publications, weights and prices.
+    /// comparisons with publications, weights, prices and starts.
     pub fn to_records(&self) -> Vec<Record> {
         let mut records = Vec::new();
         for run in &self.runs {
@@ -197,6 +201,7 @@ impl RecordSet {
         records.extend(boxed(&self.validations, Record::Validation));
         records.extend(boxed(&self.tunes, Record::Tune));
         records.extend(boxed(&self.costs, Record::Cost));
+        records.extend(boxed(&self.restarts, Record::Restart));
         records
     }
 
@@ -221,6 +226,7 @@ impl RecordSet {
             Record::Validation(validation) => self.validations.push(*validation),
             Record::Tune(tune) => self.tunes.push(*tune),
             Record::Cost(cost) => self.costs.push(*cost),
+            Record::Restart(restart) => self.restarts.push(*restart),
         }
         Ok(())
     }

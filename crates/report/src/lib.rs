@@ -20,6 +20,7 @@ mod compare;
 mod cost;
 mod error;
 mod page;
+mod restart;
 mod section;
 mod tune;
 mod validation;
@@ -61,7 +62,8 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
         None if !set.benches.is_empty() => bench::title_of(&set.benches),
         None if !set.validations.is_empty() => validation::title_of(&set.validations),
         None if !set.tunes.is_empty() => tune::title_of(&set.tunes),
-        None => cost::title_of(&set.costs),
+        None if !set.costs.is_empty() => cost::title_of(&set.costs),
+        None => restart::title_of(&set.restarts),
     };
     let title = options.title.clone().unwrap_or_else(made);
     let views: Vec<view::RunView<'_>> = set
@@ -87,6 +89,9 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
     }
     if !set.costs.is_empty() {
         articles.push(cost::article(&set.costs, alone)?);
+    }
+    if !set.restarts.is_empty() {
+        articles.push(restart::article(&set.restarts, alone));
     }
     let body = html! {
         @if views.len() > 1 { (section::contents_of_runs(&views)) }

@@ -76,6 +76,7 @@ pub(crate) fn kinds(set: &RecordSet) -> Vec<Kind> {
         ),
         kind("t", set.tunes.len(), "set", "weights"),
         kind("c", set.costs.len(), "comparison", "prices"),
+        kind("s", set.restarts.len(), "set", "starts of processes"),
     ];
     all.into_iter().flatten().collect()
 }

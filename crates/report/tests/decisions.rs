@@ -289,7 +289,7 @@ fn page_of(set: &RecordSet) -> String {
 fn a_comparison_of_two_sets_says_what_it_leaves_out() {
     let set = decisions_sample();
     let comparison = compare(&set, &RecordSet::default());
-    let note = "The set before holds 5 records of comparisons with publications, weights or prices";
+    let note = "The set before holds 5 records of comparisons with publications, weights, prices or starts";
     assert!(
         comparison.notes.iter().any(|n| n.starts_with(note)),
         "{:?}",

@@ -374,6 +374,19 @@ fn machines_whose_names_look_alike_do_not_share_ids() {
 }
 
 #[test]
+fn the_summary_names_the_fastest_placement_of_each_machine() {
+    let text = section(&readable(&sample()), "summary");
+    assert!(
+        text.contains("nus24 (modelled, scale factor 30), 3:2, 1.37"),
+        "{text}"
+    );
+    assert!(
+        text.contains("dram, 1.01 [1.01..1.01] times as fast as the next, columns:8"),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_yardsticks_mean_is_the_geometric_mean_of_the_ratios() {
     let set = sample();
     let run = &set.runs[0];

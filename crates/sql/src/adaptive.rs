@@ -4,7 +4,7 @@
 //! replaces it, and what it has learned is lost.
 
 use super::error::SqlError;
-use super::session::SqlSession;
+use super::settings::SessionSettings;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
@@ -13,11 +13,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_engine::adapt::{Driver, DriverOptions, decisions_batch, decisions_schema};
 use tierloom_engine::star::StarExec;
-use tierloom_engine::{PlacedScanExec, SystemRows};
+use tierloom_engine::{PlacedScanExec, PlacedTable, SystemRows};
 use tierloom_model::profiles;
 use tierloom_placement::Policy;
-use tierloom_text::Bytes;
-use tierloom_topology::TierKind;
+use tierloom_topology::Topology;
 
 /// The slot of the session's driver, shared with the system table of its decisions.
 #[derive(Debug, Clone, Default)]
@@ -42,80 +41,10 @@ impl SharedDriver {
     pub fn put_back(&self, driver: Option<Arc<Driver>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = driver;
     }
-}
-
-impl SqlSession {
-    /// Creates a driver for the session as it is now; `None` if `policy` is not adaptive.
-    ///
-    /// # Errors
-    /// Bad input: no machine profile is set, or its first tier does not exist here.
-    pub(super) fn driver_for(&self, policy: &Policy) -> Result<Option<Driver>, SqlError> {
-        let Policy::Adaptive(budget) = policy else {
-            return Ok(None);
-        };
-        let Some(name) = &self.settings.machine else {
-            return Err(SqlError::input(format!(
-                "placement {policy} begins with a profile of this machine, and none is set; SET tierloom.machine = 'NAME' first (`tierloom machines` lists them)"
-            )));
-        };
-        let machine = profiles::load(name).map_err(SqlError::input)?;
-        let options = DriverOptions::for_engine(
-            machine,
-            (*self.topology).clone(),
-            &self.settings.engine,
-            *budget,
-            self.settings.dram_bytes,
-        );
-        let driver = Driver::new(self.placed_tables(), options);
-        driver.map(Some).map_err(SqlError::input)
-    }
-
-    /// Replaces the driver after a change of what it was created with. What it has learned is lost.
-    pub(super) fn renew_driver(&self) -> Result<(), SqlError> {
-        if self.drive.get().is_some() {
-            self.drive.set(self.driver_for(&self.settings.placement)?);
-        }
-        Ok(())
-    }
-
-    /// Informs the driver of new or dropped tables.
-    pub(super) fn drive_tables(&self) -> Result<(), SqlError> {
-        match self.drive.get() {
-            // The mover of a capped driver has its own list of tables, which cannot be changed.
-            Some(_) if self.settings.dram_bytes.is_some() => self.renew_driver(),
-            Some(driver) => {
-                driver.set_tables(self.placed_tables());
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-
-    pub(super) fn set_dram_bytes(&mut self, value: &str) -> Result<(), SqlError> {
-        let bytes = match value {
-            "none" => None,
-            text => match text.parse() {
-                Ok(Bytes(bytes)) if bytes > 0 => Some(bytes),
-                _ => {
-                    return Err(SqlError::input(format!(
-                        "tierloom.dram_bytes cannot be {value:?}; expected none, or a size above 0 as in 512MiB or 1.5GiB"
-                    )));
-                }
-            },
-        };
-        if bytes.is_some() && self.topology.tier(TierKind::Cxl).is_none() {
-            return Err(SqlError::input(
-                "tierloom.dram_bytes: this machine has no cxl tier that columns could go to (see `tierloom topology`; --tiers names tiers yourself)",
-            ));
-        }
-        let before = std::mem::replace(&mut self.settings.dram_bytes, bytes);
-        self.renew_driver()
-            .inspect_err(|_| self.settings.dram_bytes = before)
-    }
 
     /// A remark for the user after `SET tierloom.placement`.
-    pub(super) fn remark(&self, name: &[String]) -> Option<String> {
-        let driver = self.drive.get().filter(|_| name == ["placement"])?;
+    pub fn remark(&self, name: &[String]) -> Option<String> {
+        let driver = self.get().filter(|_| name == ["placement"])?;
         let why = driver.cannot_move()?;
         Some(format!(
             "everything stays in dram and nothing can be moved here, because {why}"
@@ -123,9 +52,39 @@ impl SqlSession {
     }
 
     /// The driver, if there is one and `plan` reads placed columns.
-    pub(super) fn driver_of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Driver>> {
-        self.drive.get().filter(|_| reads_columns(plan))
+    pub fn of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Driver>> {
+        self.get().filter(|_| reads_columns(plan))
     }
+}
+
+/// Creates a driver; `None` if `policy` is not adaptive.
+///
+/// # Errors
+/// Bad input: no machine profile is set, or its first tier does not exist here.
+pub(super) fn driver_for(
+    policy: &Policy,
+    settings: &SessionSettings,
+    topology: &Topology,
+    tables: Vec<Arc<PlacedTable>>,
+) -> Result<Option<Driver>, SqlError> {
+    let Policy::Adaptive(budget) = policy else {
+        return Ok(None);
+    };
+    let Some(name) = &settings.machine else {
+        return Err(SqlError::input(format!(
+            "placement {policy} begins with a profile of this machine, and none is set; SET tierloom.machine = 'NAME' first (`tierloom machines` lists them)"
+        )));
+    };
+    let machine = profiles::load(name).map_err(SqlError::input)?;
+    let options = DriverOptions::for_engine(
+        machine,
+        topology.clone(),
+        &settings.engine,
+        *budget,
+        settings.dram_bytes,
+    );
+    let driver = Driver::new(tables, options);
+    driver.map(Some).map_err(SqlError::input)
 }
 
 fn reads_columns(plan: &Arc<dyn ExecutionPlan>) -> bool {

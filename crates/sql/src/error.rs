@@ -58,6 +58,17 @@ impl SqlError {
         }
     }
 
+    /// Adds `place` to an input error that has no position.
+    pub(super) fn or_at(self, place: Position) -> Self {
+        match self {
+            SqlError::Input {
+                place: None,
+                message,
+            } => SqlError::input_at(place, message),
+            other => other,
+        }
+    }
+
     /// Creates a run-time failure.
     pub fn failed(message: impl fmt::Display) -> Self {
         SqlError::Failed(message.to_string())
@@ -102,6 +113,7 @@ impl From<EngineError> for SqlError {
                 SqlError::Interrupted
             }
             EngineError::Placement(error) => SqlError::input(error),
+            EngineError::Pool(error) => error.into(),
             EngineError::DataFusion { source, .. } => SqlError::running(&source),
             other => SqlError::failed(other),
         }

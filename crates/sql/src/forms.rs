@@ -4,7 +4,7 @@
 //! NaN. The conversions keep values; only the type changes.
 
 use super::error::SqlError;
-use super::export::{Format, WriteOptions};
+use super::format::{Format, WriteOptions};
 use arrow::array::{Array, ArrowPrimitiveType, AsArray, PrimitiveArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef, TimeUnit};

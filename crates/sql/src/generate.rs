@@ -76,21 +76,22 @@ impl SqlSession {
     ) -> Result<Vec<Loaded>, SqlError> {
         // All names are checked before any work, so that nothing is generated in vain.
         for name in data.names() {
-            self.check_new_name(name, false)?;
+            self.catalog.check_new_name(name, false)?;
         }
-        self.check_memory("data", data.bytes())?;
-        let placement = self.first_placement()?;
+        let placement = self.settings.first_placement(&self.storage.topology)?;
+        self.storage
+            .check_memory("data", data.bytes(), &placement)?;
         let placement_of = |_: &str| placement.clone();
         watch.begin("generating", data.rows(), Unit::Rows);
         let made = {
-            let mut placer = self.placer();
+            let threads = self.settings.engine.threads;
+            let mut placer = self.storage.placer(threads);
             let progress = RowProgress(watch);
             match data {
                 Generated::Ssb(config) => {
                     load_ssb(config, &mut placer, &placement_of, &progress).map(|d| d.tables)
                 }
                 Generated::Tpc(sources) => {
-                    let threads = self.settings.engine.threads;
                     load_tpc(sources, threads, &mut placer, &placement_of, &progress)
                         .map(|d| d.tables)
                 }

@@ -4,20 +4,17 @@
 //! of that name in place.
 
 use super::error::SqlError;
-use super::free_memory::least_bytes;
 use super::run::{Unit, Watch};
 use super::session::{Loaded, SqlSession};
 use super::source::{CsvOptions, Source};
-use super::system;
-use super::temp::Home;
+use super::storage::{Home, least_bytes};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::TableReference;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_engine::breakdown::caught;
-use tierloom_engine::load::{ColumnPlacer, LoadOptions, load_batches};
-use tierloom_engine::{EngineError, PlacedTable, PlacedTableProvider};
+use tierloom_engine::load::{LoadOptions, load_batches};
+use tierloom_engine::{EngineError, PlacedTable};
 use tierloom_workloads::Progress;
 
 impl SqlSession {
@@ -32,17 +29,11 @@ impl SqlSession {
         csv: CsvOptions,
         watch: &dyn Watch,
     ) -> Result<Loaded, SqlError> {
-        self.check_new_name(name, false)?;
+        self.catalog.check_new_name(name, false)?;
         // The table is registered last, so a panic in a reader leaves nothing behind.
-        let loaded = caught(|| {
+        unbroken(path, || {
             let source = Source::open(path, csv)?;
             self.load_source(name, &source, watch)
-        });
-        loaded.unwrap_or_else(|said| {
-            let path = path.display();
-            Err(SqlError::failed(format!(
-                "{path}: its reader broke down ({said}); please report this file"
-            )))
         })
     }
 
@@ -52,23 +43,27 @@ impl SqlSession {
         source: &Source,
         watch: &dyn Watch,
     ) -> Result<Loaded, SqlError> {
+        let made = self.table_of_source(name, source, watch)?;
+        self.register(name, made, watch)
+    }
+
+    /// Builds a table from files, and registers nothing.
+    pub(super) fn table_of_source(
+        &self,
+        name: &str,
+        source: &Source,
+        watch: &dyn Watch,
+    ) -> Result<Arc<PlacedTable>, SqlError> {
         let columns_bytes = least_bytes(source.schema().fields().len());
-        self.check_memory(name, source.array_bytes() + columns_bytes)?;
+        let placement = self.settings.first_placement(&self.storage.topology)?;
+        let bytes = source.array_bytes() + columns_bytes;
+        self.storage.check_memory(name, bytes, &placement)?;
         watch.begin(&format!("loading {name}"), source.file_bytes(), Unit::Bytes);
         let advance = |bytes| watch.advance(bytes);
         let batches = source.batches(&advance);
         let made = self.table_of(name, source.schema(), batches, Home::Placed, watch);
         watch.end();
-        self.register(name, made?, watch)
-    }
-
-    pub(super) fn placer(&self) -> ColumnPlacer<'_> {
-        ColumnPlacer::new(
-            Arc::clone(&self.backend),
-            &self.topology,
-            self.page_size,
-            self.settings.engine.threads,
-        )
+        made
     }
 
     /// Builds a table from the rows of `batches`.
@@ -91,8 +86,8 @@ impl SqlSession {
             *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             Err(EngineError::Interrupted)
         });
-        let (mut placer, placement) = self.placer_for(home)?;
-        let check = |held_bytes| self.check_room(name, held_bytes);
+        let (mut placer, placement) = self.storage.placer_for(home, &self.settings)?;
+        let check = |held_bytes| self.storage.check_room(name, held_bytes);
         let options = LoadOptions {
             check_memory: Some(&check),
         };
@@ -122,66 +117,41 @@ impl SqlSession {
         self.settle(&table, watch)?;
         // Placements and read counts of a replaced table do not apply to the new one.
         self.forget(name)?;
-        let provider = Arc::new(PlacedTableProvider::new(Arc::clone(&table)));
-        self.engine
-            .context()
-            .register_table(TableReference::bare(name), provider)
-            .map_err(|e| SqlError::running(&e))?;
         let loaded = Loaded {
             name: name.to_owned(),
             rows: table.rows() as u64,
             size_bytes: table.size_bytes(),
         };
-        self.tables.insert(name.to_owned(), table);
-        self.show_tables();
-        self.bind_views(name);
+        self.catalog.insert(name, table)?;
+        self.bind(name);
         self.drive_tables()?;
         Ok(loaded)
     }
 
-    /// Unregisters a table; its memory is freed when the last result that refers to it is dropped.
-    pub(super) fn forget(&mut self, name: &str) -> Result<bool, SqlError> {
-        self.engine
-            .context()
-            .deregister_table(TableReference::bare(name))
-            .map_err(|e| SqlError::running(&e))?;
-        // Cached plans hold references to the table and would keep its memory.
-        self.engine.forget_plans();
-        let known = self.tables.remove(name).is_some();
+    /// Removes a table with what the session knows of it.
+    pub(super) fn forget(&mut self, name: &str) -> Result<(), SqlError> {
+        self.catalog.remove(name)?;
+        self.pool.forget(name);
         let inside = format!("{name}.");
         self.settings
             .placements
             .retain(|n, _| n != name && !n.starts_with(&inside));
         self.reads.retain(|n, _| !n.starts_with(&inside));
-        self.show_tables();
-        self.drive_tables()?;
-        Ok(known)
+        self.drive_tables()
     }
+}
 
-    fn show_tables(&self) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.clone_from(&self.tables);
-    }
-
-    /// Refuses a name that a new table cannot have.
-    pub(super) fn check_new_name(&self, name: &str, replace: bool) -> Result<(), SqlError> {
-        if name.is_empty() {
-            return Err(SqlError::input("a table needs a name"));
-        }
-        if system::NAMES.contains(&name) {
-            return Err(SqlError::input(format!(
-                "{name} is the name of a system table; choose another"
-            )));
-        }
-        let taken = self.tables().iter().any(|t| t.name == name);
-        let replaceable = self.tables.contains_key(name);
-        if taken && !(replace && replaceable) {
-            return Err(SqlError::input(format!(
-                "there is a table {name} already; choose another name, DROP it first, or CREATE OR REPLACE TABLE"
-            )));
-        }
-        Ok(())
-    }
+/// Reads a file; a panic of its reader becomes an error.
+pub(super) fn unbroken<T>(
+    path: &Path,
+    read: impl FnOnce() -> Result<T, SqlError>,
+) -> Result<T, SqlError> {
+    caught(read).unwrap_or_else(|said| {
+        let path = path.display();
+        Err(SqlError::failed(format!(
+            "{path}: its reader broke down ({said}); please report this file"
+        )))
+    })
 }
 
 /// Forwards cancellation to a loader whose progress is reported by its source.

@@ -2,26 +2,36 @@
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, Statistics, internal_err};
-use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
-};
 use futures::{Stream, StreamExt};
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tierloom_engine::PassThrough;
 
 /// Operators that may work for long on one batch of their right input.
 const MULTIPLYING: [&str; 2] = ["CrossJoinExec", "NestedLoopJoinExec"];
 
 /// Rows of a piece: few enough that a comparison with millions of rows takes a second.
 const PIECE_ROWS: usize = 1024;
+
+/// Returns the batches of its input in pieces, and is not ready once before each.
+static PIECES: PassThrough = PassThrough {
+    name: "PiecesExec",
+    hides_values: false,
+    stream: |input| {
+        Box::pin(Pieces {
+            input,
+            rest: None,
+            paused: false,
+        })
+    },
+};
 
 /// Lets joins without keys yield to other tasks and to cancellation, after every batch that they
 /// return and after every piece of their right input.
@@ -37,9 +47,7 @@ pub(super) fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execut
         let [left, right] = inputs.as_slice() else {
             return Ok(Transformed::no(node));
         };
-        let pieces = Arc::new(PiecesExec {
-            input: Arc::clone(right),
-        });
+        let pieces = PIECES.over(Arc::clone(right));
         let same = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
         let join = Arc::clone(&node).replace_children(vec![Arc::clone(left), pieces], same)?;
         let paused: Arc<dyn ExecutionPlan> = Arc::new(CooperativeExec::new(join));
@@ -48,89 +56,7 @@ pub(super) fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execut
     plan.transform_up(pause).data()
 }
 
-/// Returns the batches of its input in pieces, and is not ready once before each.
-#[derive(Debug)]
-struct PiecesExec {
-    input: Arc<dyn ExecutionPlan>,
-}
-
-impl DisplayAs for PiecesExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl ExecutionPlan for PiecesExec {
-    fn name(&self) -> &str {
-        "PiecesExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(PiecesExec { input })),
-            _ => internal_err!("PiecesExec has one input"),
-        }
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, recompute)
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        Ok(Box::pin(Pieces {
-            input: self.input.execute(partition, context)?,
-            rest: None,
-            paused: false,
-        }))
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        inputs: &[Arc<Statistics>],
-        _: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        match inputs {
-            [input] => Ok(Arc::clone(input)),
-            _ => internal_err!("PiecesExec has one input"),
-        }
-    }
-}
-
+/// Batches in pieces, none of which is ready when it is first asked for.
 struct Pieces {
     input: SendableRecordBatchStream,
     /// What is left of the last batch.

@@ -3,44 +3,26 @@
 //! A new policy moves columns before it becomes the session's setting. Placements of single tables
 //! and columns override it until the next policy.
 
+use super::catalog::is_temp;
 use super::error::SqlError;
 use super::run::Watch;
 use super::session::SqlSession;
-use super::temp::is_temp;
+
 use std::sync::Arc;
 use tierloom_engine::PlacedTable;
 use tierloom_engine::load::column_uses;
-use tierloom_memory::{Placement, PlacementSpec};
+use tierloom_memory::PlacementSpec;
 use tierloom_placement::{Decision, Policy};
-use tierloom_topology::{TierKind, Topology};
-
-/// Refuses a policy that this machine cannot follow.
-pub(super) fn check(policy: &Policy, topology: &Topology) -> Result<(), SqlError> {
-    match policy {
-        Policy::Uniform(spec) => spec.resolve(topology).map(drop).map_err(SqlError::input),
-        Policy::Adaptive(_) if topology.tier(TierKind::Dram).is_some() => Ok(()),
-        _ => {
-            let missing = [TierKind::Dram, TierKind::Cxl]
-                .into_iter()
-                .find(|kind| topology.tier(*kind).is_none());
-            missing.map_or(Ok(()), |kind| {
-                Err(SqlError::input(format!(
-                    "placement {policy} needs a dram and a cxl tier, and this machine has no {kind} tier (see `tierloom topology`; --tiers names tiers yourself)"
-                )))
-            })
-        }
-    }
-}
 
 impl SqlSession {
     /// `SET tierloom.placement`: moves all tables.
     ///
     /// Placements of single tables and columns are cleared.
-    pub(super) fn set_placement(&mut self, value: &str, watch: &dyn Watch) -> Result<(), SqlError> {
-        let policy: Policy = value
-            .parse()
-            .map_err(|e| SqlError::input(format!("tierloom.placement: {e}")))?;
-        check(&policy, &self.topology)?;
+    pub(super) fn set_placement(
+        &mut self,
+        policy: Policy,
+        watch: &dyn Watch,
+    ) -> Result<(), SqlError> {
         // Created before anything moves, so that a missing profile changes nothing.
         let driver = self.driver_for(&policy)?;
         if policy.needs_heat() && self.reads.is_empty() {
@@ -50,7 +32,7 @@ impl SqlSession {
         }
         // Out of its slot while columns move for the new policy; put back if that fails.
         let before = self.drive.take();
-        let decisions = policy.decide(&column_uses(&self.placed_tables(), &self.reads));
+        let decisions = policy.decide(&column_uses(&self.catalog.placed(), &self.reads));
         if let Err(error) = self.move_columns(&decisions, watch) {
             self.drive.put_back(before);
             return Err(error);
@@ -75,8 +57,8 @@ impl SqlSession {
                 "the placement of {table} is decided by adaptive placement; SET tierloom.placement to another first"
             )));
         }
-        let schema = self.schema_of(table)?;
-        let Some(found) = self.tables.get(table) else {
+        let schema = self.catalog.schema_of(table)?;
+        let Some(found) = self.catalog.get(table) else {
             return Err(SqlError::input(format!(
                 "{table} has no columns that could be placed"
             )));
@@ -84,6 +66,11 @@ impl SqlSession {
         if is_temp(found) {
             return Err(SqlError::input(format!(
                 "{table} is at the places of memory class temp; SET tierloom.memory.temp chooses them, before the table is made"
+            )));
+        }
+        if found.columns().iter().any(|column| !column.is_movable()) {
+            return Err(SqlError::input(format!(
+                "{table} is in a pool, where its columns stay; load it without --pool to place it"
             )));
         }
         if let Some(column) = column
@@ -99,7 +86,8 @@ impl SqlSession {
         let spec: PlacementSpec = value
             .parse()
             .map_err(|e| SqlError::input(format!("tierloom.placement.{name}: {e}")))?;
-        spec.resolve(&self.topology).map_err(SqlError::input)?;
+        spec.resolve(&self.storage.topology)
+            .map_err(SqlError::input)?;
         let decisions: Vec<Decision> = schema
             .fields()
             .iter()
@@ -124,25 +112,10 @@ impl SqlSession {
     }
 
     fn move_columns(&self, decisions: &[Decision], watch: &dyn Watch) -> Result<(), SqlError> {
-        for table in self.placed_tables() {
-            table.place(decisions, &self.topology, watch.stop())?;
+        for table in self.catalog.placed() {
+            table.place(decisions, &self.storage.topology, watch.stop())?;
         }
         Ok(())
-    }
-
-    /// All tables of the session.
-    pub(super) fn placed_tables(&self) -> Vec<Arc<PlacedTable>> {
-        self.tables.values().cloned().collect()
-    }
-
-    /// The placement that columns of a new table are loaded with.
-    pub(super) fn first_placement(&self) -> Result<Placement, SqlError> {
-        match &self.settings.placement {
-            Policy::Uniform(spec) => spec.resolve(&self.topology).map_err(SqlError::input),
-            // Policies based on heat decide once there are reads; until then the kernel places the
-            // pages.
-            _ => Ok(Placement::kernel_default()),
-        }
     }
 
     /// Moves the columns of a new table to where the session's policy wants them.
@@ -156,12 +129,12 @@ impl SqlSession {
         if matches!(self.settings.placement, Policy::Uniform(_)) {
             return Ok(());
         }
-        let mut tables = self.placed_tables();
+        let mut tables = self.catalog.placed();
         tables.push(Arc::clone(table));
         let decisions = self
             .settings
             .placement
             .decide(&column_uses(&tables, &self.reads));
-        Ok(table.place(&decisions, &self.topology, watch.stop())?)
+        Ok(table.place(&decisions, &self.storage.topology, watch.stop())?)
     }
 }

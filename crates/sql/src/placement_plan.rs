@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tierloom_engine::adapt::explain_placement;
+use tierloom_engine::pooled::{PooledState, VerifiedBytes};
 use tierloom_engine::routing::placement_of_execution;
 use tierloom_engine::{Execution, PlacedTable};
 use tierloom_model::profiles;
@@ -50,10 +51,10 @@ pub(super) fn explain(
         let machine = profiles::load(name).map_err(SqlError::input)?;
         // Plans with `watch` and caches the plan; `explain_placement` then finds it and need not be
         // cancelled.
-        session.physical(query, watch)?;
+        session.planner().physical(query, watch)?;
         let policy = Policy::Adaptive(None);
         return Ok(explain_placement(
-            &session.engine,
+            session.catalog.engine(),
             query,
             &machine,
             &policy,
@@ -68,7 +69,7 @@ pub(super) fn explain_analyze(
     query: &str,
     watch: &dyn Watch,
 ) -> Result<RecordBatch, SqlError> {
-    let plan = session.physical(query, watch)?;
+    let plan = session.planner().physical(query, watch)?;
     let before = session.reads.clone();
     let ran = session.stream(
         &plan,
@@ -124,11 +125,11 @@ fn operators(batch: &RecordBatch) -> Vec<PlanRow> {
 
 /// The columns that the optimised logical plan scans; which operators read them is irrelevant here.
 fn columns(session: &SqlSession, query: &str, watch: &dyn Watch) -> Result<Vec<PlanRow>, SqlError> {
-    let plan = session.optimised(query, watch)?;
+    let plan = session.planner().optimised(query, watch)?;
     let mut scans: BTreeSet<(String, usize)> = BTreeSet::new();
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
-            && let Some(table) = session.tables.get(scan.table_name.table())
+            && let Some(table) = session.catalog.get(scan.table_name.table())
         {
             let all = (0..table.columns().len()).collect();
             let name = scan.table_name.table();
@@ -140,7 +141,7 @@ fn columns(session: &SqlSession, query: &str, watch: &dyn Watch) -> Result<Vec<P
     .map_err(|e| SqlError::planning(&e))?;
     scans
         .into_iter()
-        .filter_map(|(name, index)| Some((session.tables.get(&name)?, index)))
+        .filter_map(|(name, index)| Some((session.catalog.get(&name)?, index)))
         .map(|(table, index)| column(table, index))
         .collect()
 }
@@ -174,7 +175,33 @@ fn actual(column: &tierloom_engine::PlacedColumn) -> Result<String, SqlError> {
         ),
         None => "no page is present".into(),
     });
-    Ok(words.collect::<Vec<_>>().join(", "))
+    let pages = words.collect::<Vec<_>>().join(", ");
+    Ok(match column.pooled() {
+        Some(state) => format!("{}; {pages}", in_pool(&state)),
+        None => pages,
+    })
+}
+
+/// Member and state of a column in a pool, such as "member 0, 3 of 8 chunks verified".
+fn in_pool(state: &PooledState) -> String {
+    let members: Vec<String> = state.members.iter().map(u32::to_string).collect();
+    let word = if members.len() == 1 {
+        "member"
+    } else {
+        "members"
+    };
+    let verified = match state.verified {
+        Some(VerifiedBytes { chunks, of_chunks }) => {
+            format!("{chunks} of {of_chunks} chunks verified")
+        }
+        None => "not verified".into(),
+    };
+    let damaged = if state.damaged {
+        ", its table is damaged"
+    } else {
+        ""
+    };
+    format!("{word} {}, {verified}{damaged}", members.join(", "))
 }
 
 fn batch(lines: &[PlanRow]) -> Result<RecordBatch, SqlError> {

@@ -3,10 +3,10 @@
 //! The plan runs as a task of the engine's runtime. The calling thread delivers batches and polls
 //! the watcher, so that even an operator that is busy with one batch does not delay cancellation.
 
+use super::adaptive::SharedDriver;
 use super::checks;
 use super::error::SqlError;
 use super::pauses::with_pauses;
-use super::session::SqlSession;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
@@ -14,11 +14,12 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion_common_runtime::SpawnedTask;
 use futures::StreamExt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tierloom_engine::capture::{HostCosts, capture};
-use tierloom_engine::{EngineError, Execution, Waiter};
+use tierloom_engine::{Engine, EngineError, Execution, Waiter};
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// Whether a sink takes more rows.
@@ -112,93 +113,104 @@ pub struct Outcome {
     pub timing: StatementTiming,
 }
 
+pub(super) fn said(message: String, start: Instant) -> Outcome {
+    Outcome {
+        rows: None,
+        message: Some(message),
+        timing: StatementTiming {
+            running: start.elapsed(),
+            ..StatementTiming::default()
+        },
+    }
+}
+
 pub(super) struct Ran {
     /// Number of rows delivered.
     pub rows: u64,
     /// The executed plan, whose operators hold their metrics.
     pub plan: Arc<dyn ExecutionPlan>,
+    /// Bytes that it read of each column, by "table.column".
+    pub column_reads: BTreeMap<String, u64>,
 }
 
-impl SqlSession {
-    /// Runs `plan` and delivers its rows to `sink`.
-    pub(super) fn stream(
-        &mut self,
-        plan: &Arc<dyn ExecutionPlan>,
-        sink: &mut dyn Sink,
-        watch: &dyn Watch,
-        timing: &mut StatementTiming,
-    ) -> Result<Ran, SqlError> {
-        if self.settings.engine.routing.is_some() {
-            // Memory may have been added to or removed from nodes since the last statement.
-            tierloom_memory::router::refresh();
-        }
-        let plan = reset_plan_states(Arc::clone(plan))
-            .and_then(with_pauses)
-            .map_err(|e| SqlError::running(&e))?;
-        let driver = self.driver_of(&plan);
-        let stop = || watch.stopped();
-        let prepared = match &driver {
-            Some(driver) => Some(driver.begin(&self.statement, &plan, &stop)?),
-            None => None,
-        };
-        let context = self.engine.context().task_ctx();
-        let handle = self.engine.handle().clone();
-        let start = Instant::now();
-        let result: Result<(u64, Flow), SqlError> = (|| {
-            // Operators may spawn tasks when they are executed, which requires the runtime's
-            // context.
-            let _inside = handle.enter();
-            sink.begin(&plan.schema())?;
-            let stream =
-                execute_stream(Arc::clone(&plan), context).map_err(|e| SqlError::running(&e))?;
-            let mut stream = RunningStream::of(stream);
-            let mut rows = 0;
-            let waiter = Waiter::new(&handle);
-            while let Some(batch) = waiter
-                .until_stopped(&stop, stream.next())
-                .unwrap_or(Err(SqlError::Interrupted))?
-            {
-                checks::digits(&batch)?;
-                rows += batch.num_rows() as u64;
-                let delivering = Instant::now();
-                let flow = sink.rows(&batch)?;
-                timing.delivering += delivering.elapsed();
-                if flow == Flow::Enough {
-                    return Ok((rows, flow));
-                }
-            }
-            // Before the sink ends: a file appears under its name only after `end`.
-            checks::joins(&plan)?;
+/// Runs `plan` and delivers its rows to `sink`.
+///
+/// The driver compares it with earlier runs of `statement`.
+pub(super) fn stream(
+    engine: &Engine,
+    drive: &SharedDriver,
+    statement: &str,
+    plan: &Arc<dyn ExecutionPlan>,
+    sink: &mut dyn Sink,
+    watch: &dyn Watch,
+    timing: &mut StatementTiming,
+) -> Result<Ran, SqlError> {
+    if engine.options().routing.is_some() {
+        // Memory may have been added to or removed from nodes since the last statement.
+        tierloom_memory::router::refresh();
+    }
+    let plan = reset_plan_states(Arc::clone(plan))
+        .and_then(with_pauses)
+        .map_err(|e| SqlError::running(&e))?;
+    let driver = drive.of(&plan);
+    let stop = || watch.stopped();
+    let prepared = match &driver {
+        Some(driver) => Some(driver.begin(statement, &plan, &stop)?),
+        None => None,
+    };
+    let context = engine.context().task_ctx();
+    let handle = engine.handle().clone();
+    let start = Instant::now();
+    let result: Result<(u64, Flow), SqlError> = (|| {
+        // Operators may spawn tasks when they are executed, which requires the runtime's
+        // context.
+        let _inside = handle.enter();
+        sink.begin(&plan.schema())?;
+        let stream =
+            execute_stream(Arc::clone(&plan), context).map_err(|e| SqlError::running(&e))?;
+        let mut stream = RunningStream::of(stream);
+        let mut rows = 0;
+        let waiter = Waiter::new(&handle);
+        while let Some(batch) = waiter
+            .until_stopped(&stop, stream.next())
+            .unwrap_or(Err(SqlError::Interrupted))?
+        {
+            checks::digits(&batch)?;
+            rows += batch.num_rows() as u64;
             let delivering = Instant::now();
-            sink.end()?;
+            let flow = sink.rows(&batch)?;
             timing.delivering += delivering.elapsed();
-            Ok((rows, Flow::More))
-        })();
-        timing.running += start.elapsed();
-        let (rows, flow) = result?;
-        // The driver learns only from complete runs: a sink that stops early cuts phases short.
-        let execution = Execution {
-            batches: Vec::new(),
-            time: start.elapsed(),
-            plan: Arc::clone(&plan),
-        };
-        if let (Some(prepared), Flow::More) = (prepared, flow) {
-            prepared.finish(&execution);
+            if flow == Flow::Enough {
+                return Ok((rows, flow));
+            }
         }
-        self.learn_heat(&execution);
-        Ok(Ran { rows, plan })
+        // Before the sink ends: a file appears under its name only after `end`.
+        checks::joins(&plan)?;
+        let delivering = Instant::now();
+        sink.end()?;
+        timing.delivering += delivering.elapsed();
+        Ok((rows, Flow::More))
+    })();
+    timing.running += start.elapsed();
+    let (rows, flow) = result?;
+    // The driver learns only from complete runs: a sink that stops early cuts phases short.
+    let execution = Execution {
+        batches: Vec::new(),
+        time: start.elapsed(),
+        plan: Arc::clone(&plan),
+    };
+    if let (Some(prepared), Flow::More) = (prepared, flow) {
+        prepared.finish(&execution);
     }
-
-    /// Adds the bytes that an execution read of each column to the session's counts.
-    fn learn_heat(&mut self, execution: &Execution) {
-        let host = HostCosts {
-            stream_ns_per_byte: 0.0,
-            working_set_bytes: 0,
-        };
-        for (column, bytes) in capture(execution, &host).column_reads {
-            *self.reads.entry(column).or_default() += bytes;
-        }
-    }
+    let host = HostCosts {
+        stream_ns_per_byte: 0.0,
+        working_set_bytes: 0,
+    };
+    Ok(Ran {
+        rows,
+        column_reads: capture(&execution, &host).column_reads,
+        plan,
+    })
 }
 
 /// A stream that runs as a separate task.

@@ -1,21 +1,17 @@
-//! `SET tierloom.*` and `SHOW tierloom.*`.
-//!
-//! Settings of the engine cannot change while it exists; a new engine replaces it and takes over
-//! tables, views and DataFusion's settings.
+//! The settings `tierloom.*`: their values, and how those are read and shown.
 
 use super::error::SqlError;
 use super::memory;
-use super::run::Watch;
-use super::session::SqlSession;
 use arrow::array::{RecordBatch, StringArray};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tierloom_engine::EngineOptions;
 use tierloom_engine::routing::RoutingOptions;
-use tierloom_engine::{Engine, EngineOptions};
-use tierloom_memory::PlacementSpec;
 use tierloom_memory::router::Class;
+use tierloom_memory::{Placement, PlacementSpec};
 use tierloom_model::profiles;
-use tierloom_placement::Policy;
+use tierloom_placement::{DramLimitError, Policy, dram_limit};
+use tierloom_topology::{TierKind, Topology};
 
 /// Largest batch size: batches are meant to stay in the caches, and larger ones would not.
 const MAX_BATCH_ROWS: usize = 1 << 20;
@@ -97,98 +93,71 @@ impl SessionSettings {
         ));
         rows
     }
-}
 
-/// Names of all settings, for error messages.
-const KNOWN: &str = "tierloom.batch_rows, tierloom.dram_bytes, tierloom.machine, tierloom.memory.CLASS, tierloom.placement, tierloom.placement.TABLE, \
-                     tierloom.placement.TABLE.COLUMN, tierloom.routing, tierloom.threads";
+    /// The placement that columns of a new table are loaded with.
+    pub fn first_placement(&self, topology: &Topology) -> Result<Placement, SqlError> {
+        match &self.placement {
+            Policy::Uniform(spec) => spec.resolve(topology).map_err(SqlError::input),
+            // Policies based on heat decide once there are reads; until then the kernel places the
+            // pages.
+            _ => Ok(Placement::kernel_default()),
+        }
+    }
 
-impl SqlSession {
-    /// Executes `SET tierloom.name = value`.
-    pub(super) fn set(
-        &mut self,
+    /// Whether tables of queries have places of their own.
+    pub fn temp_has_places(&self) -> bool {
+        let routing = self.engine.routing.iter();
+        let mut places = routing.flat_map(|options| &options.places);
+        places.any(|(class, places)| *class == Class::TempTable && !places.is_empty())
+    }
+
+    /// Reads the value of `SET tierloom.name = value`; nothing changes yet.
+    pub fn read(
+        &self,
         name: &[String],
         value: &str,
-        watch: &dyn Watch,
-    ) -> Result<(), SqlError> {
+        topology: &Topology,
+    ) -> Result<NewValue, SqlError> {
         let names: Vec<&str> = name.iter().map(String::as_str).collect();
+        let mut engine = self.engine.clone();
         match names.as_slice() {
             ["threads"] => {
-                let allowed = self.topology.limits.cpus_allowed.len().max(1);
-                let threads = count("threads", value, 4 * allowed)?;
-                self.renew_engine(EngineOptions {
-                    threads,
-                    ..self.settings.engine.clone()
-                })
+                let allowed = topology.limits.cpus_allowed.len().max(1);
+                engine.threads = count("threads", value, 4 * allowed)?;
+                Ok(NewValue::Engine(Box::new(engine)))
             }
             ["batch_rows"] => {
-                let batch_rows = count("batch_rows", value, MAX_BATCH_ROWS)?;
-                self.renew_engine(EngineOptions {
-                    batch_rows,
-                    ..self.settings.engine.clone()
-                })
+                engine.batch_rows = count("batch_rows", value, MAX_BATCH_ROWS)?;
+                Ok(NewValue::Engine(Box::new(engine)))
             }
-            ["machine"] => {
-                let machine = match value {
-                    "none" if self.drive.get().is_some() => {
-                        return Err(SqlError::input(
-                            "adaptive placement needs a machine profile; SET tierloom.placement to another first",
-                        ));
-                    }
-                    "none" => None,
-                    name => {
-                        profiles::load(name).map_err(SqlError::input)?;
-                        Some(name.to_owned())
-                    }
-                };
-                let before = std::mem::replace(&mut self.settings.machine, machine);
-                self.renew_driver()
-                    .inspect_err(|_| self.settings.machine = before)
-            }
-            ["dram_bytes"] => self.set_dram_bytes(value),
+            ["machine"] => machine(value).map(NewValue::Machine),
+            ["dram_bytes"] => dram_bytes(value, topology).map(NewValue::DramBytes),
             ["memory", class] => {
-                if class.eq_ignore_ascii_case(Class::TempTable.name()) {
-                    self.check_no_temp_tables("tierloom.memory.temp")?;
-                }
-                let options = self.settings.engine.routing.clone();
-                let options = options.ok_or_else(|| {
+                let options = engine.routing.ok_or_else(|| {
                     SqlError::input(
                         "operator memory is not routed; SET tierloom.routing = on first",
                     )
                 })?;
-                let routing = memory::with_class(options, class, value, &self.topology)?;
-                self.renew_engine(EngineOptions {
-                    routing: Some(routing),
-                    ..self.settings.engine.clone()
-                })
+                engine.routing = Some(memory::with_class(options, class, value, topology)?);
+                Ok(NewValue::Engine(Box::new(engine)))
             }
             ["routing"] => {
-                let routing = match value.to_ascii_lowercase().as_str() {
-                    "on" | "true" => self
-                        .settings
-                        .engine
-                        .routing
-                        .clone()
-                        .or_else(|| Some(RoutingOptions::default())),
-                    "off" | "false" => {
-                        self.check_no_temp_tables("tierloom.routing")?;
-                        None
-                    }
+                engine.routing = match value.to_ascii_lowercase().as_str() {
+                    "on" | "true" => engine.routing.or_else(|| Some(RoutingOptions::default())),
+                    "off" | "false" => None,
                     _ => {
                         return Err(SqlError::input(format!(
                             "tierloom.routing cannot be {value:?}; expected on or off"
                         )));
                     }
                 };
-                self.renew_engine(EngineOptions {
-                    routing,
-                    ..self.settings.engine.clone()
-                })
+                Ok(NewValue::Engine(Box::new(engine)))
             }
-            ["placement"] => self.set_placement(value, watch),
-            ["placement", table] => self.set_placement_of(table, None, value, watch),
+            ["placement"] => policy(value, topology).map(NewValue::Placement),
+            ["placement", table] => Ok(NewValue::PlacementOf((*table).to_owned(), None)),
             ["placement", table, column] => {
-                self.set_placement_of(table, Some(column), value, watch)
+                let column = Some((*column).to_owned());
+                Ok(NewValue::PlacementOf((*table).to_owned(), column))
             }
             _ => Err(SqlError::input(format!(
                 "there is no setting tierloom.{}; there are {KNOWN}",
@@ -198,8 +167,8 @@ impl SqlSession {
     }
 
     /// The settings of that name (all if `None`) as rows.
-    pub(super) fn show(&self, name: Option<&str>) -> Result<RecordBatch, SqlError> {
-        let mut rows = self.settings.rows();
+    pub fn show(&self, name: Option<&str>) -> Result<RecordBatch, SqlError> {
+        let mut rows = self.rows();
         if let Some(name) = name {
             rows.retain(|(known, _, _)| known == name);
             if rows.is_empty() {
@@ -219,63 +188,66 @@ impl SqlSession {
         ])
         .map_err(SqlError::failed)
     }
+}
 
-    /// Replaces the engine; tables, views and DataFusion's settings are taken over.
-    fn renew_engine(&mut self, options: EngineOptions) -> Result<(), SqlError> {
-        if let Some(driver) = self.drive.get() {
-            // The router is process-wide, so what the driver placed must be undone before it is
-            // configured anew.
-            driver.restore_operators();
-        }
-        let engine = Engine::new(options.clone())?;
-        let old = std::mem::replace(&mut self.engine, engine);
-        let moved = self.take_over(&old);
-        match moved {
-            Ok(()) => {
-                self.settings.engine = options;
-                self.renew_driver()
-            }
-            Err(error) => {
-                // The old engine keeps its tables and settings; the process-wide routing was
-                // configured anew and is set back.
-                self.engine = old;
-                if let Some(routing) = &self.engine.options().routing {
-                    let _ = tierloom_engine::routing::start(routing);
-                }
-                Err(error)
-            }
-        }
+/// Names of all settings, for error messages.
+const KNOWN: &str = "tierloom.batch_rows, tierloom.dram_bytes, tierloom.machine, tierloom.memory.CLASS, tierloom.placement, tierloom.placement.TABLE, \
+                     tierloom.placement.TABLE.COLUMN, tierloom.routing, tierloom.threads";
+
+/// A value that is to be set.
+pub(super) enum NewValue {
+    /// One of the engine's; the others are as before.
+    Engine(Box<EngineOptions>),
+    Machine(Option<String>),
+    DramBytes(Option<u64>),
+    Placement(Policy),
+    /// Of a table, or of one of its columns.
+    PlacementOf(String, Option<String>),
+}
+
+fn machine(value: &str) -> Result<Option<String>, SqlError> {
+    if value == "none" {
+        return Ok(None);
     }
+    profiles::load(value).map_err(SqlError::input)?;
+    Ok(Some(value.to_owned()))
+}
 
-    fn take_over(&self, old: &Engine) -> Result<(), SqlError> {
-        self.prepare_engine()?;
-        let running = |e| SqlError::running(&e);
-        let context = self.engine.context().clone();
-        let schema = old.context().catalog("datafusion");
-        let Some(schema) = schema.and_then(|c| c.schema("public")) else {
-            return Ok(());
-        };
-        self.engine.handle().block_on(async {
-            for name in schema.table_names() {
-                // System tables belong to the new engine and must not be replaced by the old one's.
-                let known = context.table_exist(name.as_str()).map_err(running)?;
-                if let (false, Some(table)) = (known, schema.table(&name).await.map_err(running)?) {
-                    context
-                        .register_table(datafusion::common::TableReference::bare(name), table)
-                        .map_err(running)?;
-                }
-            }
-            // In order: a later SET may override an earlier one.
-            for statement in &self.set_statements {
-                context.sql(statement).await.map_err(running)?;
-            }
-            for statement in self.prepared.values() {
-                // The tables that it names may be gone. Then it stays unknown, as it was on the old
-                // engine.
-                let _ = context.sql(statement).await;
-            }
-            Ok(())
-        })
+fn dram_bytes(value: &str, topology: &Topology) -> Result<Option<u64>, SqlError> {
+    if value == "none" {
+        return Ok(None);
+    }
+    dram_limit(value, topology).map(Some).map_err(|error| match error {
+        DramLimitError::NoCxl => SqlError::input(format!("tierloom.dram_bytes: {error}")),
+        _ => SqlError::input(format!(
+            "tierloom.dram_bytes cannot be {value:?}; expected none, or a size above 0 as in 512MiB or 1.5GiB"
+        )),
+    })
+}
+
+fn policy(value: &str, topology: &Topology) -> Result<Policy, SqlError> {
+    let policy: Policy = value
+        .parse()
+        .map_err(|e| SqlError::input(format!("tierloom.placement: {e}")))?;
+    check_policy(&policy, topology)?;
+    Ok(policy)
+}
+
+/// Refuses a policy that this machine cannot follow.
+pub(super) fn check_policy(policy: &Policy, topology: &Topology) -> Result<(), SqlError> {
+    match policy {
+        Policy::Uniform(spec) => spec.resolve(topology).map(drop).map_err(SqlError::input),
+        Policy::Adaptive(_) if topology.tier(TierKind::Dram).is_some() => Ok(()),
+        _ => {
+            let missing = [TierKind::Dram, TierKind::Cxl]
+                .into_iter()
+                .find(|kind| topology.tier(*kind).is_none());
+            missing.map_or(Ok(()), |kind| {
+                Err(SqlError::input(format!(
+                    "placement {policy} needs a dram and a cxl tier, and this machine has no {kind} tier (see `tierloom topology`; --tiers names tiers yourself)"
+                )))
+            })
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! Positions are kept for error messages.
 
 use super::error::SqlError;
-use super::export::Format;
+use super::format::Format;
 use super::script::Piece;
 use datafusion::sql::sqlparser::tokenizer::Token;
 

@@ -1,9 +1,11 @@
-//! System tables of the session: `tier_columns`, `tierloom_decisions` and `tier_memory`.
+//! System tables of the session: `tier_columns`, `tierloom_decisions`, `tier_memory` and
+//! `tier_pool`.
 //!
 //! Their rows are read while a statement is planned, from the session's tables, the adaptive driver
 //! and the router.
 
 use super::adaptive::SharedDriver;
+use super::pool::{SharedPool, TIER_POOL, TierPool};
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
@@ -16,7 +18,7 @@ use tierloom_engine::{PlacedColumn, PlacedTable, SystemRows, SystemTable};
 use tierloom_memory::{AuditMode, Placing};
 
 /// Names of the system tables, which no other table may have.
-pub(super) const NAMES: [&str; 3] = [DECISIONS, TIER_COLUMNS, TIER_MEMORY];
+pub(super) const NAMES: [&str; 4] = [DECISIONS, TIER_COLUMNS, TIER_MEMORY, TIER_POOL];
 
 const DECISIONS: &str = "tierloom_decisions";
 
@@ -33,6 +35,7 @@ type Tables = Arc<Mutex<BTreeMap<String, Arc<PlacedTable>>>>;
 pub(super) fn register(
     context: &SessionContext,
     tables: &Tables,
+    pool: &SharedPool,
     drive: &SharedDriver,
 ) -> Result<()> {
     let columns = TierColumns {
@@ -40,6 +43,8 @@ pub(super) fn register(
         schema: TierColumns::columns(),
     };
     context.register_table(TIER_COLUMNS, Arc::new(SystemTable(columns)))?;
+    let pool = TierPool::new(pool.clone());
+    context.register_table(TIER_POOL, Arc::new(SystemTable(pool)))?;
     context.register_table(DECISIONS, Arc::new(SystemTable(drive.clone())))?;
     Ok(())
 }
@@ -122,6 +127,8 @@ pub(super) fn wanted(column: &PlacedColumn) -> String {
         || "nothing".into(),
         |region| match region.placing() {
             Placing::ByClass { class } => format!("class {class}"),
+            Placing::Pool { place } => format!("pool {place}"),
+            Placing::Fixed { place } => format!("device of pool {place}"),
             _ => region.placement().to_string(),
         },
     )

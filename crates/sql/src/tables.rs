@@ -1,19 +1,20 @@
-//! Statements that create and drop tables.
+//! Statements that create and drop tables and views.
 //!
 //! Tables are filled when they are created and never change. CREATE TABLE therefore requires a
 //! query, and keys, defaults and TEMPORARY are refused.
 
+use super::catalog::{check_names, plain_name};
 use super::error::SqlError;
-use super::run::{CollectedRows, Outcome, StatementTiming, Unit, Watch};
+use super::planner::Planner;
+use super::run::{CollectedRows, Outcome, StatementTiming, Unit, Watch, said};
 use super::script::Piece;
-use super::session::{SqlSession, said};
+use super::session::SqlSession;
 use super::source::{CsvOptions, Source};
-use super::temp::Home;
-use datafusion::common::TableReference;
+use super::storage::Home;
 use datafusion::logical_expr::{
-    CreateExternalTable, CreateMemoryTable, DdlStatement, DropTable, LogicalPlan,
+    CreateExternalTable, CreateMemoryTable, CreateView, DdlStatement, DropTable, DropView,
+    LogicalPlan,
 };
-use std::collections::HashSet;
 use std::path::Path;
 use std::time::Instant;
 
@@ -31,7 +32,7 @@ impl SqlSession {
             DdlStatement::CreateExternalTable(table) => self.create_external(&table, start, watch),
             DdlStatement::DropTable(table) => self.drop_table(&table, start),
             DdlStatement::CreateView(view) => self.create_view(view, piece, start),
-            DdlStatement::DropView(view) => self.drop_view(view, start),
+            DdlStatement::DropView(view) => self.drop_view(&view, start),
             other => Err(SqlError::input(format!(
                 "{} is not part of this shell; it has tables and views in one schema",
                 other.name()
@@ -63,13 +64,15 @@ impl SqlSession {
             ));
         }
         check_either(table.or_replace, table.if_not_exists)?;
-        if table.if_not_exists && self.tables.contains_key(name) {
+        if table.if_not_exists && self.catalog.get(name).is_some() {
             return Ok(said(format!("table {name} exists already"), start));
         }
-        self.check_new_name(name, table.or_replace)?;
+        self.catalog.check_new_name(name, table.or_replace)?;
         let names = table.input.schema().fields().iter().map(|f| f.name());
         check_names(names)?;
-        let plan = self.plan_of(table.input.as_ref().clone(), watch)?;
+        let plan = self
+            .planner()
+            .plan_of(table.input.as_ref().clone(), watch)?;
         let mut timing = StatementTiming {
             planning: start.elapsed(),
             ..StatementTiming::default()
@@ -117,10 +120,10 @@ impl SqlSession {
             )));
         }
         check_either(table.or_replace, table.if_not_exists)?;
-        if table.if_not_exists && self.tables.contains_key(name) {
+        if table.if_not_exists && self.catalog.get(name).is_some() {
             return Ok(said(format!("table {name} exists already"), start));
         }
-        self.check_new_name(name, table.or_replace)?;
+        self.catalog.check_new_name(name, table.or_replace)?;
         let csv = csv_options(table)?;
         let source = Source::open(Path::new(location(&table.locations[0])?), csv)?;
         // The content of the files decides; another STORED AS is an error.
@@ -139,14 +142,47 @@ impl SqlSession {
         ))
     }
 
+    fn create_view(
+        &mut self,
+        view: CreateView,
+        piece: &Piece,
+        start: Instant,
+    ) -> Result<Outcome, SqlError> {
+        let planner = Planner::new(&self.catalog, &self.running);
+        let name = self.views.create(planner, view, piece)?;
+        self.bind(&name);
+        Ok(said(format!("view {name}"), start))
+    }
+
+    fn drop_view(&mut self, view: &DropView, start: Instant) -> Result<Outcome, SqlError> {
+        let name = plain_name(&view.name)?;
+        if !self.views.contains(name) {
+            return match self.catalog.info(name) {
+                Some(info) => Err(SqlError::input(format!(
+                    "{name} is a {}; it cannot be dropped as a view",
+                    info.kind
+                ))),
+                None if view.if_exists => Ok(said(format!("there is no view {name}"), start)),
+                None => Err(SqlError::input(format!("there is no view {name}"))),
+            };
+        }
+        self.catalog.remove(name)?;
+        self.views.remove(name);
+        self.bind(name);
+        Ok(said(format!("dropped view {name}"), start))
+    }
+
     fn drop_table(&mut self, table: &DropTable, start: Instant) -> Result<Outcome, SqlError> {
         let name = plain_name(&table.name)?;
-        if !self.tables.contains_key(name) {
+        if self.catalog.get(name).is_none() {
             // The error names what is there instead, or which tables there are.
-            let kind = self.tables().into_iter().find(|t| t.name == name);
+            let kind = self.catalog.info(name);
             return match kind {
                 None if table.if_exists => Ok(said(format!("there is no table {name}"), start)),
-                None => self.schema_of(name).map(|_| said(String::new(), start)),
+                None => self
+                    .catalog
+                    .schema_of(name)
+                    .map(|_| said(String::new(), start)),
                 Some(info) => Err(SqlError::input(format!(
                     "{name} is a {}; it cannot be dropped as a table",
                     info.kind
@@ -154,14 +190,14 @@ impl SqlSession {
             };
         }
         self.forget(name)?;
-        self.bind_views(name);
+        self.bind(name);
         Ok(said(format!("dropped table {name}"), start))
     }
 
     /// `ANALYZE table`: recomputes the planner's statistics.
     pub(super) fn analyze(&mut self, table: &str) -> Result<String, SqlError> {
-        self.schema_of(table)?;
-        let Some(found) = self.tables.get(table) else {
+        self.catalog.schema_of(table)?;
+        let Some(found) = self.catalog.get(table) else {
             return Err(SqlError::input(format!(
                 "{table} is not a table that stores rows"
             )));
@@ -183,29 +219,6 @@ fn check_either(replace: bool, if_not_exists: bool) -> Result<(), SqlError> {
         ));
     }
     Ok(())
-}
-
-/// Refuses duplicate column names.
-pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), SqlError> {
-    let mut seen = HashSet::new();
-    let mut names = names;
-    match names.find(|name| !seen.insert(*name)) {
-        Some(twice) => Err(SqlError::input(format!(
-            "two columns are named {twice}; the columns of a table have different names (AS)"
-        ))),
-        None => Ok(()),
-    }
-}
-
-pub(super) fn plain_name(name: &TableReference) -> Result<&str, SqlError> {
-    match name {
-        TableReference::Bare { table } => Ok(table),
-        TableReference::Partial { schema, table } if schema.as_ref() == "public" => Ok(table),
-        other => Err(SqlError::input(format!(
-            "{other}: there is one schema, public; leave out what comes before {}",
-            other.table()
-        ))),
-    }
 }
 
 /// The path of a location, without the scheme `file://`.

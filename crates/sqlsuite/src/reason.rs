@@ -1,6 +1,5 @@
 //! Classifies why a record is not compared, from the text of its error.
 
-use crate::lost::Lost;
 use serde::{Deserialize, Serialize};
 
 /// A class of reasons.
@@ -80,13 +79,17 @@ impl Reason {
     /// The class of a statement that failed with `message`; `None` if it belongs to none
     /// and is a failure.
     ///
-    /// `lost` has the tables and files that are missing because of earlier statements.
-    pub(crate) fn of(message: &str, plain_ran: Option<bool>, lost: &Lost) -> Option<Reason> {
+    /// `lost` gives why a table is missing because of earlier statements.
+    pub(crate) fn of(
+        message: &str,
+        plain_ran: Option<bool>,
+        lost: impl Fn(&str) -> Option<Reason>,
+    ) -> Option<Reason> {
         if let Some(function) = quoted_after(message, "Invalid function '") {
             return Some(of_function(function));
         }
         if let Some(table) = absent_table(message) {
-            return Some(lost.table(table).unwrap_or(Reason::Absent));
+            return Some(lost(table).unwrap_or(Reason::Absent));
         }
         match PATTERNS.iter().find(|(part, _)| message.contains(part)) {
             Some((_, reason)) => Some(*reason),
@@ -179,12 +182,13 @@ const PATTERNS: [(&str, Reason); 23] = [
 mod tests {
     use super::*;
     use crate::kind::StmtKind;
+    use crate::lost::Lost;
 
     fn of(message: &str) -> Option<Reason> {
         let mut lost = Lost::default();
         let kind = StmtKind::Makes("t".to_owned());
         lost.remember(&kind, &[], Some(Reason::NoData));
-        Reason::of(message, Some(true), &lost)
+        Reason::of(message, Some(true), |table| lost.table(table))
     }
 
     #[test]
@@ -193,7 +197,7 @@ mod tests {
         assert_eq!(of("Invalid function 'md5'."), Some(Reason::Functions));
         assert_eq!(of("Arrow error: Divide by zero error"), None);
         assert_eq!(of("Internal error: no such column"), None);
-        let refused = Reason::of("odd", Some(false), &Lost::default());
+        let refused = Reason::of("odd", Some(false), |_| None);
         assert_eq!(refused, Some(Reason::Plain));
     }
 

@@ -207,7 +207,9 @@ fn judge_error(
             match expected_words(record, &err.to_string()) {
                 true => Judged::Error,
                 false => {
-                    let reason = Reason::of(&err.to_string(), None, &sessions.lock().lost);
+                    let reason = Reason::of(&err.to_string(), None, |table| {
+                        sessions.lock().lost.table(table)
+                    });
                     Judged::Skipped(reason.unwrap_or(Reason::Words), error.to_string())
                 }
             }
@@ -216,7 +218,9 @@ fn judge_error(
             let message = err.to_string();
             let reason = match note.no_data {
                 true => Some(Reason::NoData),
-                false => Reason::of(&message, note.plain_ran, &sessions.lock().lost),
+                false => Reason::of(&message, note.plain_ran, |table| {
+                    sessions.lock().lost.table(table)
+                }),
             };
             match (reason, note.plain_ran) {
                 (Some(reason), _) => Judged::Skipped(reason, message),

@@ -108,9 +108,19 @@ pub struct Groups {
     most_words: u64,
 }
 
+impl StarPlan {
+    /// Size of each worker's array of accumulators, in bytes; `None` if they are hashed.
+    ///
+    /// # Errors
+    /// Same as [`StarPlan::combinations`].
+    pub fn dense_bytes(&self) -> Result<Option<u64>, PlanError> {
+        Ok(Groups::dense_bytes(self, self.combinations()?))
+    }
+}
+
 impl Groups {
     /// Size of the array for `combinations` groups, in bytes; `None` if the groups are hashed.
-    pub(crate) fn dense_bytes(plan: &StarPlan, combinations: u64) -> Option<u64> {
+    fn dense_bytes(plan: &StarPlan, combinations: u64) -> Option<u64> {
         let slots = combinations.checked_mul(lanes(combinations) as u64)?;
         let words = slots.checked_mul(Layout::new(&plan.measures).words as u64)?;
         let bytes = words.checked_mul(8)?;

@@ -1,6 +1,6 @@
 //! The description of a fused star join, in terms of codes.
 
-use crate::{Expr, Groups};
+use crate::Expr;
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
 
@@ -191,14 +191,6 @@ impl std::fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 impl StarPlan {
-    /// Size of each worker's array of accumulators, in bytes; `None` if they are hashed.
-    ///
-    /// # Errors
-    /// Same as [`StarPlan::combinations`].
-    pub fn dense_bytes(&self) -> Result<Option<u64>, PlanError> {
-        Ok(Groups::dense_bytes(self, self.combinations()?))
-    }
-
     /// Checks that the maps contain only ordinals that their parts have; otherwise different groups
     /// would get the same key.
     ///

@@ -7,9 +7,9 @@ use crate::machine;
 use crate::{PlannedPlacement, RunError, SuiteRequest};
 use std::path::PathBuf;
 use tierloom_model::Machine;
-use tierloom_placement::Policy;
+use tierloom_placement::{DramLimitError, Policy, dram_limit};
 use tierloom_text::Bytes;
-use tierloom_topology::{TierKind, Topology};
+use tierloom_topology::Topology;
 
 /// Settings of adaptive placement.
 #[derive(Debug, Clone)]
@@ -122,18 +122,10 @@ fn limit(args: &SuiteRequest, topology: &Topology) -> Result<Option<u64>, RunErr
     let Some(text) = &args.dram_limit else {
         return Ok(None);
     };
-    let Bytes(bytes) = text
-        .parse()
-        .map_err(|e| RunError::refused(format!("--dram-limit: {e}")))?;
-    if bytes == 0 {
-        return Err(RunError::refused(format!(
-            "--dram-limit {text}: expected a size above 0, as in 512MiB or 1.5GiB"
-        )));
-    }
-    if topology.tier(TierKind::Cxl).is_none() {
-        return Err(RunError::refused(format!(
-            "--dram-limit {text}: this machine has no cxl tier that columns could go to (see `tierloom topology`; --tiers names tiers yourself)"
-        )));
-    }
-    Ok(Some(bytes))
+    dram_limit(text, topology).map(Some).map_err(|error| {
+        RunError::refused(match error {
+            DramLimitError::Text(error) => format!("--dram-limit: {error}"),
+            _ => format!("--dram-limit {text}: {error}"),
+        })
+    })
 }

@@ -18,10 +18,6 @@ pub enum RunError {
     /// There is no such query, or a scale factor is out of range.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// As [`RunError::Workload`], for TPC-H and TPC-DS.
-    #[cfg(feature = "sql")]
-    #[error(transparent)]
-    Tpc(#[from] tierloom_tpc::TpcError),
     /// A placement does not fit this machine.
     #[error(transparent)]
     Placement(#[from] PlacementError),
@@ -35,9 +31,8 @@ pub enum RunError {
     #[error("{0}")]
     WrongAnswer(String),
     /// The engine failed to load or to run a query.
-    #[cfg(feature = "sql")]
     #[error(transparent)]
-    Engine(#[from] tierloom_engine::EngineError),
+    Engine(Box<dyn std::error::Error + Send + Sync>),
     /// The state of memory cannot be read.
     #[error(transparent)]
     Memory(#[from] MemoryError),
@@ -80,20 +75,6 @@ impl RunError {
         RunError::Failed(text.to_string())
     }
 
-    /// An error of the engine; `kept` completes the message of an interruption.
-    #[cfg(feature = "sql")]
-    pub(crate) fn of_engine(error: tierloom_engine::EngineError, kept: &str) -> Self {
-        use tierloom_engine::EngineError;
-        match error {
-            EngineError::Interrupted | EngineError::Workload(WorkloadError::Cancelled) => {
-                RunError::Interrupted(kept.into())
-            }
-            // The placement is part of the request.
-            EngineError::Placement(error) => error.into(),
-            other => other.into(),
-        }
-    }
-
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -101,8 +82,6 @@ impl RunError {
             | RunError::Workload(_)
             | RunError::Placement(_)
             | RunError::Policy(_) => ErrorKind::BadInput,
-            #[cfg(feature = "sql")]
-            RunError::Tpc(_) => ErrorKind::BadInput,
             RunError::Interrupted(_) => ErrorKind::Interrupted,
             RunError::Record(error) if error.is_bad_input() => ErrorKind::BadInput,
             _ => ErrorKind::Failed,

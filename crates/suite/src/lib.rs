@@ -20,9 +20,11 @@ mod check;
 mod error;
 pub mod growth;
 pub mod machine;
+mod model_scale;
 mod observer;
 mod operator_memory;
 mod plan;
+mod request;
 pub mod workload;
 
 #[cfg(feature = "sql")]
@@ -35,6 +37,7 @@ pub use adaptive::Adaptive;
 pub use error::{ErrorKind, RunError};
 pub use observer::{Event, Observer, Stage};
 pub use operator_memory::OperatorMemory;
-pub use plan::{PlannedPlacement, StreamPlan, SuitePlan, SuiteRequest};
+pub use plan::SuitePlan;
+pub use request::{PlannedPlacement, StreamPlan, SuiteRequest};
 pub use run::run;
 pub use workload::{SuiteQuery, Workload};

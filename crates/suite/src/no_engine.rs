@@ -1,11 +1,13 @@
 //! What a build without the SQL engine has instead of [`run()`].
 
-use crate::workload::Workload;
-use crate::{Observer, RunError, SuitePlan};
+use crate::{Observer, RunError, SuitePlan, Workload};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tierloom_bench::run::Session;
 use tierloom_record::Record;
+
+/// What every workload has: data is neither loaded nor checked.
+pub use std::fmt::Debug as WorkloadData;
 
 /// Refuses: this build cannot carry out plans.
 ///

@@ -4,17 +4,16 @@
 //! that every later step relies on without checking again. Everything that can be found wrong is
 //! found here, before any page is touched.
 
-use crate::RunError;
 use crate::adaptive::Adaptive;
-use crate::growth::{self, Growth};
+use crate::growth::Growth;
 use crate::machine;
+use crate::model_scale;
 use crate::operator_memory::OperatorMemory;
 use crate::workload::{SuiteQuery, Workload};
+use crate::{PlannedPlacement, RunError, StreamPlan, SuiteRequest};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use tierloom_memory::{PageSize, PlacementSpec, Target};
 use tierloom_model::Machine;
 use tierloom_placement::Policy;
@@ -25,89 +24,6 @@ use tierloom_topology::{TierKind, Topology};
 /// Machines to model when this one lacks a tier and none was named: two published machines on which
 /// interleaving has opposite effects.
 const DEFAULT_MACHINES: [&str; 2] = ["nus24", "epfl25-full-pf-on"];
-
-/// Limit on streams: each has its plans and at least one thread, so a higher number is a typing
-/// error.
-const MOST_STREAMS: usize = 1000;
-
-/// What to run, as the options of `tierloom run` say it.
-#[derive(Debug, Clone)]
-pub struct SuiteRequest {
-    /// Names of queries; all of the workload's if there are none.
-    pub queries: Vec<String>,
-    /// Measure the throughput of concurrent sessions instead of the time of each query.
-    pub streams: Option<StreamPlan>,
-    /// Worker threads; by default one per CPU that this process may use.
-    pub threads: Option<usize>,
-    /// Placements of table data, separated by commas.
-    pub placement: String,
-    /// Machine profiles to model: built-in names or YAML files.
-    pub machines: Vec<String>,
-    /// Timed executions per query and placement.
-    pub repeat: u32,
-    /// Page size of table data.
-    pub pages: String,
-    /// Worker threads assumed on modelled machines; by default one per core.
-    pub model_workers: Option<u32>,
-    /// Scale factor that figures are modelled for; by default one that fits each machine.
-    pub model_sf: Option<f64>,
-    /// CPU time per fact row that the model assumes instead of the measured one, ns.
-    pub time_per_tuple_ns: Option<f64>,
-    /// Also run plain DataFusion on the same data.
-    pub baseline: bool,
-    /// Use DataFusion's own operators only.
-    pub plain_operators: bool,
-    /// File for the decisions of adaptive placement.
-    pub decisions: Option<PathBuf>,
-    /// Limit on the bytes of columns that adaptive placement keeps in dram, as a size.
-    pub dram_limit: Option<String>,
-    /// Profile of this machine with its prefetchers off: adaptive placement may switch them.
-    pub prefetch_off: Option<String>,
-    /// Where operator memory is placed, by class.
-    pub operator_memory: Option<String>,
-    /// File for the audit of operator memory.
-    pub memory_audit: Option<PathBuf>,
-    /// The topology is of another machine, so the plan is not to be carried out.
-    pub elsewhere: bool,
-}
-
-/// One placement of the run.
-#[derive(Debug, Clone)]
-pub struct PlannedPlacement {
-    /// As given on the command line.
-    pub text: String,
-    /// As parsed.
-    pub policy: Policy,
-    /// Why it cannot be measured here; `None` if it can.
-    pub why_not_here: Option<String>,
-}
-
-/// Settings of a throughput run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StreamPlan {
-    /// Number of concurrent sessions.
-    pub count: usize,
-    /// How long sessions start new queries.
-    pub duration: Duration,
-}
-
-impl StreamPlan {
-    /// Checks the number of streams and their duration.
-    ///
-    /// # Errors
-    /// Bad input: no stream or too many, or no time.
-    pub fn new(count: usize, duration: Duration) -> Result<Self, RunError> {
-        if count == 0 || count > MOST_STREAMS {
-            return Err(RunError::refused(format!(
-                "--streams {count}: expected 1 to {MOST_STREAMS}"
-            )));
-        }
-        if duration.is_zero() {
-            return Err(RunError::refused("--duration 0s: nothing could run"));
-        }
-        Ok(StreamPlan { count, duration })
-    }
-}
 
 /// A run that can be carried out.
 #[derive(Debug, Clone)]
@@ -165,7 +81,7 @@ impl SuitePlan {
         let placements = placements(&request.placement, &topology)?;
         let machines = machines(&request.machines, &placements)?;
         let plan = SuitePlan {
-            growth: growth::of_machines(&*workload, &machines, request.model_sf)?,
+            growth: model_scale::of_machines(&*workload, &machines, request.model_sf)?,
             workload,
             queries,
             streams: request.streams,

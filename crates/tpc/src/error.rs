@@ -26,7 +26,7 @@ pub enum TpcError {
     /// The scale factor is out of range.
     #[error(
         "scale factor {scale_factor}: {benchmark} data is made for 0.01 to {}",
-        crate::source::LARGEST_SCALE_FACTOR
+        crate::LARGEST_SCALE_FACTOR
     )]
     ScaleFactor {
         /// The benchmark that was asked for.

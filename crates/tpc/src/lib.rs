@@ -22,10 +22,19 @@ pub use query::{Query, queries, query, stream_order};
 pub use source::Source;
 pub use stream::Batches;
 
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
+
 /// Version of the generated data, which is that of the generator crates.
 ///
 /// Results with different versions are not comparable.
 pub const GENERATOR_VERSION: u32 = 4;
+
+/// Largest scale factor accepted: keys in 32-bit columns would overflow above it.
+const LARGEST_SCALE_FACTOR: f64 = 1000.0;
+
+/// The batches of one part of a table.
+type Part = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
 /// One of the two benchmarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

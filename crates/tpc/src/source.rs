@@ -1,16 +1,7 @@
 //! The generator of one table at one scale factor, in parts that threads can make at the same time.
 
-use crate::stream::Batches;
-use crate::{Benchmark, TpcError, tpcds, tpch};
-use arrow::array::RecordBatch;
+use crate::{Benchmark, LARGEST_SCALE_FACTOR, Part, TpcError, tpcds, tpch};
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
-
-/// Largest scale factor accepted: keys in 32-bit columns would overflow above it.
-pub(crate) const LARGEST_SCALE_FACTOR: f64 = 1000.0;
-
-/// The batches of one part.
-pub(crate) type Part = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
 /// The generator of one table at one scale factor.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -94,18 +85,6 @@ impl Source {
             _ if !splits || threads <= 1 => 1,
             worth => worth.min(threads * PARTS_PER_THREAD),
         }
-    }
-
-    /// All rows in batches of at most `batch_rows`, made by at most `threads` threads, in the order
-    /// in which one thread would make them.
-    ///
-    /// Batches end where parts end, so batch boundaries depend on `threads`; rows and their order
-    /// do not.
-    ///
-    /// Dropping the iterator stops the threads, which is how a caller cancels. For progress, the
-    /// caller counts rows.
-    pub fn batches(&self, batch_rows: usize, threads: usize) -> Batches {
-        Batches::start(*self, batch_rows.max(1), threads.max(1))
     }
 
     /// Part `index` of `count`, with `index` from 0.

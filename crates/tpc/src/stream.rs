@@ -27,8 +27,22 @@ pub struct Batches {
     failed: bool,
 }
 
+impl Source {
+    /// All rows in batches of at most `batch_rows`, made by at most `threads` threads, in the order
+    /// in which one thread would make them.
+    ///
+    /// Batches end where parts end, so batch boundaries depend on `threads`; rows and their order
+    /// do not.
+    ///
+    /// Dropping the iterator stops the threads, which is how a caller cancels. For progress, the
+    /// caller counts rows.
+    pub fn batches(&self, batch_rows: usize, threads: usize) -> Batches {
+        Batches::start(*self, batch_rows.max(1), threads.max(1))
+    }
+}
+
 impl Batches {
-    pub(crate) fn start(source: Source, batch_rows: usize, threads: usize) -> Batches {
+    fn start(source: Source, batch_rows: usize, threads: usize) -> Batches {
         let parts = source.parts(threads);
         let (senders, channels): (Vec<_>, VecDeque<_>) = (0..parts)
             .map(|_| {

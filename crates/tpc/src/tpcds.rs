@@ -1,6 +1,6 @@
 //! The 24 tables of TPC-DS, by the crate `tpcdsgen`.
 
-use crate::source::Part;
+use crate::Part;
 use arrow::datatypes::SchemaRef;
 use tpcdsgen::config::{Scaling, Session, SessionBuilder, Table};
 use tpcdsgen_arrow as batches;

@@ -1,6 +1,6 @@
 //! The eight tables of TPC-H, by the crate `tpchgen`.
 
-use crate::source::Part;
+use crate::Part;
 use arrow::datatypes::SchemaRef;
 use tpchgen::generators as rows;
 use tpchgen_arrow as batches;

@@ -11,7 +11,7 @@ use std::process::Command;
 /// Crates are split by what they cost to build: nothing below `engine` builds the SQL engine.
 pub(super) const LAYERS: [&[&str]; 7] = [
     &["agent", "kernels", "testing", "text", "tpc"],
-    &["lab", "model", "star", "topology", "workloads"],
+    &["lab", "model", "operators", "star", "topology", "workloads"],
     &["counters", "memory", "record"],
     &["bench", "calibrate", "placement", "pool", "report"],
     &["engine", "tune"],

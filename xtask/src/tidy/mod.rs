@@ -5,6 +5,7 @@
 //! the lists only shrink.
 
 mod arrows;
+mod circles;
 mod dead;
 mod features;
 mod glossary;
@@ -59,6 +60,7 @@ pub fn tidy(shell: &Shell) -> Result<()> {
     findings.extend(width::check(&sources));
     findings.extend(length::check(&sources, &mut known));
     findings.extend(arrows::check(&root)?);
+    findings.extend(circles::check(&sources));
     findings.extend(names::check(&sources, &mut known));
     findings.extend(dead::check(&sources, &mut known));
     findings.extend(features::check(&sources));

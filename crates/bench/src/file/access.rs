@@ -8,11 +8,11 @@ use tierloom_kernels::access::{
     Access, AccessError, CacheOp, Distribution, LineState, Operation, Order,
 };
 
-use super::chain;
 use super::settings::{Argument, Reader};
-use super::task::{LINE_BYTES, Wanted};
 use super::values::{self, one_of, size_bytes, whole};
+use super::wanted::{Wanted, simd};
 use super::words::{Measure, Mode, ModeOrder, Verb};
+use super::{LINE_BYTES, chain};
 
 /// CXL-Bench's default access size; it has no default for latency, which uses one cache line.
 const DEFAULT_ACCESS_BYTES: u64 = 256;
@@ -98,18 +98,7 @@ pub(super) fn access(
         access_bytes
     };
     let prefetch_bytes = reader.or("prefetch_distance", 0, size_bytes)?;
-    let simd = reader.or("simd", default_simd, |text| {
-        one_of(
-            text,
-            &[
-                ("auto", default_simd),
-                ("scalar", Simd::Scalar),
-                ("avx2", Simd::Avx2),
-                ("avx512", Simd::Avx512),
-                ("neon", Simd::Neon),
-            ],
-        )
-    })?;
+    let simd = simd(reader, default_simd)?;
     let access = Access {
         operation,
         order,

@@ -13,9 +13,10 @@ use super::LoadOptions;
 use super::error::{Position, ProblemText, Problems};
 use super::keys::{Key, Level, Shape};
 use super::settings::{Argument, Arguments, Reader};
-use super::task::{self, Wanted};
+use super::task;
 use super::tree::{Node, Value};
 use super::values::{self, whole};
+use super::wanted::Wanted;
 use super::workload::{Dimension, Workload, address, dimension_values};
 
 /// Maximum number of repetitions.

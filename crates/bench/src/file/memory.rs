@@ -5,13 +5,14 @@
 //! checked where the task runs.
 
 use tierloom_memory::{PageSize, PlacementSpec, Target};
+use tierloom_operators::Structure;
 use tierloom_topology::NodeId;
 
 use crate::plan::{MemoryPlan, RegionPlan};
 
 use super::error::ProblemText;
 use super::settings::{Argument, Reader};
-use super::source::{device_text, memory_text, page_size};
+use super::source::{FIRST, Keys, SECOND, device_text, memory_text, page_size, page_size_text};
 use super::values::{self, MAX_NODE, whole};
 
 /// CXL-Bench's default size of the first region.
@@ -20,43 +21,6 @@ const DEFAULT_BYTES: u64 = 10 << 30;
 const DEVICE_PAGE_BYTES: u64 = 2 << 20;
 /// Offsets into files and devices are multiples of this.
 const BASE_PAGE_BYTES: u64 = 4096;
-
-/// Names of the keys of one region: the second region has the same ones with a prefix.
-pub(super) struct Keys {
-    memory: &'static str,
-    device: &'static str,
-    offset: &'static str,
-    nodes: &'static str,
-    weights: &'static str,
-    size: &'static str,
-    pub(super) page_size: &'static str,
-    pub(super) thp: &'static str,
-    pub(super) explicit: &'static str,
-}
-
-const FIRST: Keys = Keys {
-    memory: "memory",
-    device: "device_path",
-    offset: "region_offset",
-    nodes: "numa_memory_nodes",
-    weights: "numa_memory_node_weights",
-    size: "memory_region_size",
-    page_size: "page_size",
-    thp: "transparent_huge_pages",
-    explicit: "explicit_hugepages_size",
-};
-
-const SECOND: Keys = Keys {
-    memory: "secondary_memory",
-    device: "secondary_device_path",
-    offset: "secondary_region_offset",
-    nodes: "secondary_numa_memory_nodes",
-    weights: "secondary_numa_memory_node_weights",
-    size: "secondary_memory_region_size",
-    page_size: "secondary_page_size",
-    thp: "secondary_transparent_huge_pages",
-    explicit: "secondary_explicit_hugepages_size",
-};
 
 /// The regions of a task: the first and, if its keys are given, the second.
 pub(super) fn regions(reader: &mut Reader<'_, '_, '_>) -> Option<Vec<RegionPlan>> {
@@ -80,6 +44,106 @@ pub(super) fn regions(reader: &mut Reader<'_, '_, '_>) -> Option<Vec<RegionPlan>
             Some(vec![first?, second?])
         }
     }
+}
+
+/// Whether a task has a destination of its own: copies only.
+pub(super) fn has_destination(
+    reader: &mut Reader<'_, '_, '_>,
+    copies: bool,
+    alone: bool,
+) -> Option<bool> {
+    let keys = ["destination_memory", "destination_page_size"];
+    let given = keys.into_iter().find_map(|key| reader.settings.get(key));
+    match given {
+        Some(setting) if alone && !copies => {
+            reader.problems.push(
+                setting.key_place,
+                ProblemText::new(format!(
+                    "`{}` has no meaning here: it is for the throughput of copies",
+                    setting.key.name
+                ))
+                .help("leave it out, or add `operation: copy`"),
+            );
+            None
+        }
+        given => Some(copies && given.is_some()),
+    }
+}
+
+/// The regions of a copy with a destination of its own: each has half of the size.
+pub(super) fn copy_regions(reader: &mut Reader<'_, '_, '_>) -> Option<Vec<RegionPlan>> {
+    let mut source = region(reader, &FIRST, DEFAULT_BYTES)?;
+    source.size_bytes = whole_pages(source.size_bytes.div_ceil(2), &source);
+    let destination = Structure {
+        name: "destination",
+        size_bytes: source.size_bytes,
+    };
+    let common = (
+        source.memory.clone(),
+        source.placement.clone(),
+        source.page_size,
+    );
+    let others = std::slice::from_ref(&source);
+    let destination = of_structure(reader, &destination, &common, others)?;
+    Some(vec![source, destination])
+}
+
+/// What backs the structures of an operator, unless one has keys of its own.
+pub(super) fn of_structures(
+    reader: &mut Reader<'_, '_, '_>,
+) -> Option<(MemoryPlan, PlacementSpec, PageSize)> {
+    let place = memory_and_placement(reader, &FIRST);
+    let page_size = page_size(reader, &FIRST)?;
+    let (memory, placement) = place?;
+    Some((memory, placement, page_size))
+}
+
+/// The region of one structure: `common`, changed as `NAME_memory` and `NAME_page_size` say.
+///
+/// Structures in one file or on one device follow one another: `others` are the regions before.
+pub(super) fn of_structure(
+    reader: &mut Reader<'_, '_, '_>,
+    structure: &Structure,
+    common: &(MemoryPlan, PlacementSpec, PageSize),
+    others: &[RegionPlan],
+) -> Option<RegionPlan> {
+    let (memory, placement, page_size) = common.clone();
+    let (memory, placement) = reader.or(
+        &format!("{}_memory", structure.name),
+        (memory, placement),
+        memory_text,
+    )?;
+    let pages = format!("{}_page_size", structure.name);
+    let mut region = RegionPlan {
+        page_size: reader.or(&pages, page_size, page_size_text)?,
+        memory,
+        size_bytes: structure.size_bytes,
+        placement,
+    };
+    if let MemoryPlan::Devdax { .. } = region.memory {
+        region.page_size = PageSize::Base;
+    }
+    region.size_bytes = whole_pages(structure.size_bytes, &region);
+    let ends = others
+        .iter()
+        .filter_map(|other| match (&other.memory, &region.memory) {
+            (MemoryPlan::Devdax { path, offset_bytes }, MemoryPlan::Devdax { path: own, .. })
+            | (MemoryPlan::File { path, offset_bytes }, MemoryPlan::File { path: own, .. })
+                if path == own =>
+            {
+                Some(offset_bytes + other.size_bytes)
+            }
+            _ => None,
+        });
+    let end = ends.max();
+    if let (
+        Some(end),
+        MemoryPlan::Devdax { offset_bytes, .. } | MemoryPlan::File { offset_bytes, .. },
+    ) = (end, &mut region.memory)
+    {
+        *offset_bytes = end.next_multiple_of(DEVICE_PAGE_BYTES);
+    }
+    Some(region)
 }
 
 /// The region of the latency thread of a loaded-latency run.

@@ -20,12 +20,14 @@ mod hosts;
 mod keys;
 mod load;
 mod memory;
+mod operator;
 mod range;
 mod settings;
 mod source;
 mod task;
 mod tree;
 pub(crate) mod values;
+mod wanted;
 mod words;
 mod workers;
 mod workload;
@@ -43,6 +45,8 @@ use error::{ProblemText, Problems, did_you_mean};
 pub const MAX_RUNS: usize = 100_000;
 /// Longest text of a workload file, bytes.
 pub(crate) const MAX_TEXT_BYTES: u64 = 4 << 20;
+/// Size of a cache line, bytes.
+const LINE_BYTES: u64 = 64;
 /// The top-level name that lists hosts instead of a workload.
 const HOSTS: &str = "hosts";
 

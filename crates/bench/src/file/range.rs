@@ -20,13 +20,17 @@ enum Unit {
     Gbps,
     Real,
     Whole,
+    /// A number of tuples, also with K, M or G.
+    Count,
 }
 
 fn unit(key: &Key) -> Unit {
     match key.name {
         "rate" => Unit::Gbps,
         "run_time" | "warmup" => Unit::Seconds,
-        "zipf_alpha" => Unit::Real,
+        "zipf_alpha" | "load_factor" | "miss_share" | "scale" | "selectivity" => Unit::Real,
+        "build_tuples" | "probe_tuples" | "tuples" | "table_buckets" | "fanout" | "groups"
+        | "rows_per_thread" => Unit::Count,
         "access_size"
         | "stride"
         | "prefetch_distance"
@@ -51,12 +55,13 @@ impl Unit {
             Self::Gbps => values::gbps(text),
             Self::Real => values::number(text),
             Self::Whole => values::whole(text, 0..=1 << 50).map(|number| number as f64),
+            Self::Count => values::count(text).map(|count| count as f64),
         }
     }
 
     fn print(self, number: f64) -> String {
         match self {
-            Self::Bytes | Self::Whole => format!("{}", number.round() as u64),
+            Self::Bytes | Self::Whole | Self::Count => format!("{}", number.round() as u64),
             // Six digits are finer than any of these settings can be resolved.
             _ => rounded(number, 6).to_string(),
         }

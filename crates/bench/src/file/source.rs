@@ -4,9 +4,45 @@ use tierloom_memory::{PageSize, PlacementSpec};
 
 use crate::plan::MemoryPlan;
 
-use super::memory::Keys;
 use super::settings::Reader;
 use super::values;
+
+/// Names of the keys of one region: the second region has the same ones with a prefix.
+pub(super) struct Keys {
+    pub(super) memory: &'static str,
+    pub(super) device: &'static str,
+    pub(super) offset: &'static str,
+    pub(super) nodes: &'static str,
+    pub(super) weights: &'static str,
+    pub(super) size: &'static str,
+    pub(super) page_size: &'static str,
+    pub(super) thp: &'static str,
+    pub(super) explicit: &'static str,
+}
+
+pub(super) const FIRST: Keys = Keys {
+    memory: "memory",
+    device: "device_path",
+    offset: "region_offset",
+    nodes: "numa_memory_nodes",
+    weights: "numa_memory_node_weights",
+    size: "memory_region_size",
+    page_size: "page_size",
+    thp: "transparent_huge_pages",
+    explicit: "explicit_hugepages_size",
+};
+
+pub(super) const SECOND: Keys = Keys {
+    memory: "secondary_memory",
+    device: "secondary_device_path",
+    offset: "secondary_region_offset",
+    nodes: "secondary_numa_memory_nodes",
+    weights: "secondary_numa_memory_node_weights",
+    size: "secondary_memory_region_size",
+    page_size: "secondary_page_size",
+    thp: "secondary_transparent_huge_pages",
+    explicit: "secondary_explicit_hugepages_size",
+};
 
 /// Parses `memory:`: a placement, a file, a device, or the kernel's own interleaving.
 pub(super) fn memory_text(text: &str) -> Result<(MemoryPlan, PlacementSpec), String> {
@@ -74,6 +110,20 @@ fn file(path: &str) -> Result<MemoryPlan, String> {
     })
 }
 
+/// Parses a page size.
+pub(super) fn page_size_text(text: &str) -> Result<PageSize, String> {
+    values::one_of(
+        &text.to_ascii_lowercase(),
+        &[
+            ("4k", PageSize::Base),
+            ("base", PageSize::Base),
+            ("thp", PageSize::Thp),
+            ("2m", PageSize::Huge2M),
+            ("1g", PageSize::Huge1G),
+        ],
+    )
+}
+
 /// Reads the page size, which can be given as `page_size` or by CXL-Bench's two keys.
 pub(super) fn page_size(reader: &mut Reader<'_, '_, '_>, keys: &Keys) -> Option<PageSize> {
     if reader.not_both(keys.page_size, keys.thp, "both say what pages to use")
@@ -82,18 +132,7 @@ pub(super) fn page_size(reader: &mut Reader<'_, '_, '_>, keys: &Keys) -> Option<
         return None;
     }
     if reader.settings.has(keys.page_size) {
-        return reader.value(keys.page_size, |text| {
-            values::one_of(
-                &text.to_ascii_lowercase(),
-                &[
-                    ("4k", PageSize::Base),
-                    ("base", PageSize::Base),
-                    ("thp", PageSize::Thp),
-                    ("2m", PageSize::Huge2M),
-                    ("1g", PageSize::Huge1G),
-                ],
-            )
-        });
+        return reader.value(keys.page_size, page_size_text);
     }
     let transparent = reader.or(keys.thp, false, values::flag)?;
     let explicit = reader.or(keys.explicit, None, |text| {

@@ -5,7 +5,7 @@
 //! not run.
 
 use tierloom_kernels::Simd;
-use tierloom_kernels::access::{Access, ChaseLocality, FenceMode, LineState, Order};
+use tierloom_kernels::access::{Access, ChaseLocality, FenceMode, LineState, Operation, Order};
 
 use crate::plan::{
     MapAction, MapSharing, NodeSpread, Pin, RegionPlan, Sharing, TaskPlan, TaskRole, Work,
@@ -13,30 +13,15 @@ use crate::plan::{
 };
 
 use super::access::{access, check_fits, order};
-use super::error::{Position, ProblemText};
+use super::error::ProblemText;
 use super::settings::Reader;
 use super::values::{self, gbps, one_of, size_bytes, whole};
+use super::wanted::{Wanted, host, role};
 use super::words::{MODES, Measure, Verb, check_relevance, measure, verb};
-use super::{chain, memory, workers};
+use super::{LINE_BYTES, chain, memory, operator, workers};
 
-/// Size of a cache line, bytes.
-pub(super) const LINE_BYTES: u64 = 64;
 /// CXL-Bench's default batch size.
 const DEFAULT_BATCH_BYTES: u64 = 64 << 20;
-
-/// What the workload says about a task outside its arguments.
-#[derive(Debug, Clone)]
-pub(super) struct Wanted<'n> {
-    pub(super) name: &'n str,
-    /// Position of the task in the file.
-    pub(super) place: Position,
-    /// The role, unless the arguments set one.
-    pub(super) role: TaskRole,
-    /// Whether it is the only task; then keys that do not apply to it are errors.
-    ///
-    /// With several tasks, a key in the workload's `args:` may be meant for the others.
-    pub(super) alone: bool,
-}
 
 /// The tasks that the arguments describe: one, or two for loaded latency; `None` after a problem.
 pub(super) fn tasks(
@@ -44,24 +29,31 @@ pub(super) fn tasks(
     reader: &mut Reader<'_, '_, '_>,
     default_simd: Simd,
 ) -> Option<Vec<TaskPlan>> {
+    if reader.settings.has("operator") {
+        return operator::task(wanted, reader, default_simd).map(|task| vec![task]);
+    }
+    if wanted.alone {
+        operator::check_absent(reader)?;
+    }
     let mode = reader.optional("exec_mode", |text| one_of(text, MODES))?;
     let verb = verb(reader)?;
     let measure = measure(reader, mode, verb)?;
     if wanted.alone {
         check_relevance(reader, measure)?;
     }
-    let role = reader.or("role", wanted.role, |text| {
-        one_of(
-            text,
-            &[
-                ("main", TaskRole::Main),
-                ("background", TaskRole::Background),
-            ],
-        )
-    })?;
-    let host = reader.optional("host", |text| Ok(text.to_owned()))?;
+    let role = role(wanted, reader)?;
+    let host = host(reader)?;
     // Everything is read before returning, so that one attempt reports all problems.
-    let regions = memory::regions(reader);
+    let copies = measure == Measure::Throughput
+        && matches!(verb, Verb::Access(Operation::Copy | Operation::StreamCopy));
+    let regions = match memory::has_destination(reader, copies, wanted.alone)? {
+        true => memory::copy_regions(reader),
+        false => memory::regions(reader).map(|mut regions| {
+            // With several tasks, a second region may be meant for others.
+            regions.truncate(if copies { 1 } else { regions.len() });
+            regions
+        }),
+    };
     let workers = workers::workers(reader);
     let order = order(reader, mode, measure, verb);
     let random = matches!(order, Some(Order::Random(_)));
@@ -218,7 +210,14 @@ fn work(
         (_, Verb::Map(..)) => return None,
     };
     let (access, line) = access(wanted, reader, measure, operation, order?, default_simd)?;
-    let region_bytes = regions?.first()?.size_bytes;
+    let region_bytes = match regions? {
+        // As if both were halves of one region.
+        [source, _] if matches!(operation, Operation::Copy | Operation::StreamCopy) => {
+            2 * source.size_bytes
+        }
+        [first, ..] => first.size_bytes,
+        [] => return None,
+    };
     check_fits(wanted, reader, &access, region_bytes)?;
     if measure != Measure::Latency {
         return throughput(reader, access, region_bytes);

@@ -29,6 +29,60 @@ pub(super) fn size_bytes(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
+/// Parses a number of tuples; K, M, G and T are powers of 1024, as in sizes.
+pub(super) fn count(text: &str) -> Result<u64, String> {
+    let typed = text.trim();
+    let expected = || {
+        format!(
+            "`{}`; expected a whole number, also with K, M, G or T (powers of 1024)",
+            shown(text)
+        )
+    };
+    let (digits, shift) = match typed.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&typed[..at], 10),
+        Some((at, 'm' | 'M')) => (&typed[..at], 20),
+        Some((at, 'g' | 'G')) => (&typed[..at], 30),
+        Some((at, 't' | 'T')) => (&typed[..at], 40),
+        _ => (typed, 0),
+    };
+    let number: u64 = digits.trim_end().parse().map_err(|_| expected())?;
+    number
+        .checked_mul(1 << shift)
+        .filter(|count| *count <= MAX_BYTES)
+        .ok_or_else(expected)
+}
+
+/// Parses a share from nothing to all: `10%` or `0.1`.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let share = match text.strip_suffix('%') {
+        Some(percent) => number(percent).map(|percent| rounded(percent / 100.0, 12)),
+        None => number(text),
+    };
+    match share {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err(format!(
+            "`{}`; expected a share from 0% to 100%",
+            shown(text)
+        )),
+    }
+}
+
+/// Parses a factor above 0 and at most 1, also as a fraction: `1/64`.
+pub(super) fn scale(text: &str) -> Result<f64, String> {
+    let factor = match text.split_once('/') {
+        Some((above, below)) => number(above).and_then(|a| Ok(a / number(below)?)),
+        None => number(text),
+    };
+    match factor {
+        Ok(factor) if factor > 0.0 && factor <= 1.0 => Ok(rounded(factor, 12)),
+        _ => Err(format!(
+            "`{}`; expected a factor above 0 and at most 1, such as 1/64 or 0.01",
+            shown(text)
+        )),
+    }
+}
+
 /// Parses a whole number in `range`.
 pub(super) fn whole(text: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
     let expected = || {

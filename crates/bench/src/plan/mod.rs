@@ -11,6 +11,7 @@ pub use id::PlanError;
 use serde::{Deserialize, Serialize};
 use tierloom_kernels::access::{Access, ChainStep, ChaseLocality, FenceMode, LineState};
 use tierloom_memory::{PageSize, PlacementSpec};
+use tierloom_operators::Operator;
 
 /// One run, which becomes one record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,7 +77,9 @@ pub struct TaskPlan {
     pub host: Option<String>,
     /// What its threads do, and so which figure is reported.
     pub work: Work,
-    /// The memory: the first region is `m0`, the second (custom chains only) `m1`.
+    /// The memory: the first region is `m0`, the second `m1` (custom chains; where copies go to).
+    ///
+    /// Operators have one for each structure, in the order of [`Operator::structures`].
     pub regions: Vec<RegionPlan>,
     /// The number of threads, and where they run.
     pub workers: WorkersPlan,
@@ -132,6 +135,11 @@ pub enum Work {
         ///
         /// Values above 256 have the effect of 256.
         sample_every: u64,
+    },
+    /// A database operator on its structures; the figure is tuples per second.
+    Operator {
+        /// The operator with its parameters.
+        operator: Operator,
     },
 }
 

@@ -3,8 +3,14 @@
 use tierloom_kernels::Simd;
 use tierloom_kernels::access::{FenceMode, Timer};
 use tierloom_memory::Audit;
-use tierloom_record::{AuditRecord, BenchHost, CacheCard, HostCard, HostTier, NodeShare};
+use tierloom_record::{
+    AuditRecord, BenchHost, CacheCard, HostCard, HostTier, NodeShare, OperatorPhase,
+    OperatorTaskRecord, Spread, StructureTraffic,
+};
 use tierloom_topology::{Environment, NodeId, Topology};
+
+use super::execute::Outcome;
+use super::task::Spec;
 
 /// The description of the machine in records, without a bandwidth probe.
 pub fn host_card(topology: &Topology, environment: &Environment) -> HostCard {
@@ -101,4 +107,32 @@ pub fn audit(audit: &Audit) -> AuditRecord {
         actual: shares(&audit.actual),
         worst_deviation: audit.worst_deviation(),
     }
+}
+
+/// What an operator did, with the traffic of its phases; `None` for other work.
+pub(super) fn operator(spec: &Spec<'_>, outcome: &Outcome) -> Option<OperatorTaskRecord> {
+    let (operator, done) = (spec.operator()?, outcome.operator.as_ref()?);
+    let phases = done.phases.iter().zip(&done.seconds);
+    let phases = phases.map(|(phase, seconds)| OperatorPhase {
+        name: phase.name.into(),
+        tuples: phase.tuples,
+        counted: phase.counted,
+        seconds: Spread::of(seconds.clone()),
+        traffic: phase
+            .traffic
+            .iter()
+            .map(|traffic| StructureTraffic {
+                structure: traffic.structure.into(),
+                read_bytes: traffic.read_bytes,
+                written_bytes: traffic.written_bytes,
+                random_accesses: traffic.random_accesses,
+            })
+            .collect(),
+    });
+    Some(OperatorTaskRecord {
+        name: operator.name().into(),
+        tuples: done.tuples,
+        passes: done.passes,
+        phases: phases.collect(),
+    })
 }

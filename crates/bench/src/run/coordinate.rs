@@ -5,7 +5,10 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use super::execute::{FINISH_POLL, HEAD_START, Order, Outcome, Stage, Team, WINDOW, take};
+use super::crew::Crew;
+use super::execute::{
+    FINISH_POLL, HEAD_START, OperatorOutcome, Order, Outcome, Stage, Team, WINDOW, take,
+};
 use super::samples::Samples;
 use super::worker::ThreadResult;
 use super::{BenchError, Event, stats};
@@ -37,6 +40,7 @@ pub(super) fn coordinate(
         .iter()
         .map(|team| Outcome {
             overhead_ns: team.overhead_ns,
+            operator: team.crew.as_ref().map(OperatorOutcome::new),
             ..Outcome::default()
         })
         .collect();
@@ -233,6 +237,9 @@ fn gather_background(
             }
         }
         outcome.operations_ever = team.totals().1;
+        if let (Some(operator), Some(crew)) = (&mut outcome.operator, &team.crew) {
+            (operator.wrong, operator.complete) = (crew.wrong(), crew.is_complete());
+        }
     }
     debug_assert!(stage.halted());
     Ok(())
@@ -263,8 +270,12 @@ impl Outcome {
             }
         };
         self.gbps.push(rate(|d| d.bytes, bytes) / 1e9);
-        self.operations_per_s
-            .push(rate(|d| d.operations, operations));
+        // Phases that only prepare a pass are no part of an operator's time.
+        let operator_s = self.operator.as_mut().map(|operator| operator.add(done));
+        self.operations_per_s.push(match operator_s {
+            Some(seconds) => operations as f64 / seconds,
+            None => rate(|d| d.operations, operations),
+        });
         self.thread_gbps.resize(done.len(), Vec::new());
         for (thread, done) in self.thread_gbps.iter_mut().zip(done) {
             thread.push(done.bytes as f64 / done.seconds() / 1e9);
@@ -307,5 +318,40 @@ impl Outcome {
         } else {
             &self.operations_per_s
         }
+    }
+}
+
+impl OperatorOutcome {
+    fn new(crew: &Crew<'_>) -> Self {
+        Self {
+            phases: crew.phases.clone(),
+            seconds: vec![Vec::new(); crew.phases.len()],
+            tuples: crew.tuples,
+            passes: crew.passes,
+            wrong: None,
+            complete: false,
+        }
+    }
+
+    /// Adds a repetition; returns the time of its counted phases, s.
+    ///
+    /// A phase lasts from its first thread's begin to its last thread's end.
+    fn add(&mut self, done: &[ThreadResult]) -> f64 {
+        let mut seconds = vec![0.0; self.phases.len()];
+        let spans = done.iter().map(|d| d.phases.len()).min().unwrap_or(0);
+        for at in 0..spans {
+            let begun = done.iter().map(|d| d.phases[at].begun).min();
+            let ended = done.iter().map(|d| d.phases[at].ended).max();
+            if let (Some(begun), Some(ended)) = (begun, ended) {
+                seconds[at % self.phases.len()] += ended.duration_since(begun).as_secs_f64();
+            }
+        }
+        let counted = self.phases.iter().zip(&seconds);
+        let counted = counted.filter(|(phase, _)| phase.counted);
+        let all = counted.map(|(_, seconds)| seconds).sum::<f64>();
+        for (phase, seconds) in self.seconds.iter_mut().zip(seconds) {
+            phase.push(seconds);
+        }
+        all.max(1e-9)
     }
 }

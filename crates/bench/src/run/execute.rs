@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use tierloom_kernels::ChaseRing;
 use tierloom_kernels::access::{ChainState, FenceMode, Places, SharedBytes, Timer};
+use tierloom_operators::PhaseInfo;
 
+use super::crew::{Crew, CrewMember};
 use super::pace::Pace;
 use super::queue::BatchQueue;
 use super::samples::Samples;
@@ -60,6 +62,24 @@ pub(super) struct Outcome {
     pub(super) medians_ns: Vec<f64>,
     /// Timer overhead that was subtracted from each sample, ns.
     pub(super) overhead_ns: f64,
+    /// What an operator did; `None` for all other work.
+    pub(super) operator: Option<OperatorOutcome>,
+}
+
+/// What an operator did over all repetitions.
+#[derive(Debug)]
+pub(super) struct OperatorOutcome {
+    pub(super) phases: Vec<PhaseInfo>,
+    /// Seconds of each phase, all passes of a repetition together, per repetition.
+    pub(super) seconds: Vec<Vec<f64>>,
+    /// Tuples of a pass.
+    pub(super) tuples: u64,
+    /// Passes of a repetition.
+    pub(super) passes: u64,
+    /// The first wrong result.
+    pub(super) wrong: Option<String>,
+    /// Whether the structures hold what a complete pass leaves in them.
+    pub(super) complete: bool,
 }
 
 /// Result of a thread's last repetition, or the error that stopped it.
@@ -70,6 +90,8 @@ pub(super) struct Team<'a> {
     pub(super) spec: &'a Spec<'a>,
     queues: Vec<BatchQueue>,
     published: Vec<Published>,
+    /// What the threads of an operator share.
+    pub(super) crew: Option<Crew<'a>>,
     pub(super) slots: Vec<Slot>,
     pub(super) overhead_ns: f64,
 }
@@ -114,7 +136,7 @@ impl Stage<'_> {
 }
 
 impl<'a> Team<'a> {
-    fn new(spec: &'a Spec<'a>, timer: &Timer) -> Self {
+    fn new(spec: &'a Spec<'a>, crew: Option<Crew<'a>>, timer: &Timer) -> Self {
         let threads = spec.plan.workers.threads as usize;
         let overhead = match &spec.tools {
             Tools::Single(sampler) => sampler.overhead_ns(timer),
@@ -124,6 +146,7 @@ impl<'a> Team<'a> {
         Self {
             spec,
             queues: queues(spec),
+            crew,
             published: (0..threads).map(|_| Published::default()).collect(),
             slots: (0..threads).map(|_| Mutex::new(None)).collect(),
             // The mean, because with a coarse counter the median jumps from step to step.
@@ -195,7 +218,7 @@ fn queues(spec: &Spec<'_>) -> Vec<BatchQueue> {
         Sharing::Queue => 1,
         Sharing::Partitioned => spec.plan.workers.threads as usize,
     };
-    let span = kernel.span_bytes(spec.part_bytes());
+    let span = kernel.span_bytes(spec.places_bytes(spec.part_bytes()));
     (0..count)
         .map(|_| BatchQueue::new(span, batch, access.stride_bytes))
         .collect()
@@ -250,10 +273,8 @@ fn worker<'a>(
     let spec = team.spec;
     let number = index as u64;
     let first = |memories: &[SharedBytes<'a>]| {
-        memories
-            .first()
-            .copied()
-            .ok_or_else(|| BenchError::plan(&spec.place, "no memory region"))
+        let memory = memories.first().copied();
+        memory.ok_or_else(|| BenchError::plan(&spec.place, "no memory region"))
     };
     Ok(match (&spec.tools, &spec.plan.work, memory) {
         (Tools::Stream(kernel), Work::Throughput { access, .. }, Memory::Shared(memories)) => {
@@ -262,8 +283,9 @@ fn worker<'a>(
             Worker::Stream(Stream {
                 kernel: *kernel,
                 memory,
+                destination: memories.get(1).copied().filter(|_| spec.copies_across()),
                 queue: &team.queues[index % team.queues.len()],
-                places: Places::new(access, memory.len(), seed, number),
+                places: Places::new(access, spec.places_bytes(memory.len()), seed, number),
                 pace: spec.plan.rate_gbps.map(|rate| Pace::new(rate / threads)),
             })
         }
@@ -332,7 +354,10 @@ fn work(stage: &Stage<'_>, team: &Team<'_>, index: usize, memory: Memory<'_>) {
         source,
     });
     let made = guarded(&spec.place, || {
-        bound.and_then(|()| worker(team, index, memory, stage.timer, stage.seed))
+        bound.and_then(|()| match &team.crew {
+            Some(crew) => Ok(Worker::Operator(CrewMember { crew, index })),
+            None => worker(team, index, memory, stage.timer, stage.seed),
+        })
     });
     let mut worker = match made {
         Ok(worker) => Some(worker),
@@ -427,17 +452,32 @@ pub(super) fn all(
     counting: &mut dyn FnMut(bool),
 ) -> Result<Vec<Outcome>, BenchError> {
     let mut specs = Vec::new();
-    let mut memories = Vec::new();
+    let (mut memories, mut crews) = (Vec::new(), Vec::new());
     for task in tasks.iter_mut() {
         let slices: Vec<&mut [u8]> = task
             .regions
             .iter_mut()
             .map(|ready| ready.region.as_mut_slice())
             .collect();
-        memories.push(deal(&task.spec, slices));
+        let threads = task.spec.plan.workers.threads;
+        match &task.filled {
+            Some(filled) => {
+                let job = filled.job(slices, threads as usize);
+                crews.push(Some(task.spec.crew(job)));
+                memories.push(deal(&task.spec, Vec::new()));
+            }
+            None => {
+                crews.push(None);
+                memories.push(deal(&task.spec, slices));
+            }
+        }
         specs.push(&task.spec);
     }
-    let teams: Vec<Team<'_>> = specs.iter().map(|spec| Team::new(spec, timer)).collect();
+    let teams: Vec<Team<'_>> = specs
+        .iter()
+        .zip(crews)
+        .map(|(spec, crew)| Team::new(spec, crew, timer))
+        .collect();
     let count = |main_only: bool| {
         let threads = |team: &Team<'_>| team.spec.plan.workers.threads as usize;
         teams

@@ -13,10 +13,14 @@
 //! A host runs its own tasks ([`run_part`]); the parts of one run become one record ([`record`]).
 //! Connections to agents are not part of this crate.
 
+mod cached;
 mod cards;
+mod check;
 mod coordinate;
+mod crew;
 mod error;
 mod execute;
+mod operator;
 mod pace;
 mod pin;
 mod queue;
@@ -111,6 +115,7 @@ fn empty_batch_ns() -> Option<f64> {
     let mut worker = worker::Worker::Stream(worker::Stream {
         kernel: Kernel::new(access).ok()?,
         memory,
+        destination: None,
         queue: &queue,
         places: Places::new(&access, 4096, 0, 0),
         pace: None,
@@ -264,18 +269,20 @@ fn finish(
 ) {
     let spec = &task.spec;
     let (regions, mut remarks) = task.finish_regions();
-    let data_check = task
-        .check_data(outcome.operations_ever)
-        .map(|checked| match checked {
-            Ok(text) => text,
-            Err(text) => {
-                remarks.push(Remark {
-                    invalidates: true,
-                    text: format!("{}: {text}", spec.plan.name),
-                });
-                text
-            }
-        });
+    let checked = match &outcome.operator {
+        Some(operator) => task.check_operator(operator),
+        None => task.check_data(outcome.operations_ever),
+    };
+    let data_check = checked.map(|checked| match checked {
+        Ok(text) => text,
+        Err(text) => {
+            remarks.push(Remark {
+                invalidates: true,
+                text: format!("{}: {text}", spec.plan.name),
+            });
+            text
+        }
+    });
     if let Some(spread) = Spread::of(outcome.figures().to_vec()) {
         remarks.extend(stats::remarks(&spec.plan.name, &spread));
     }
@@ -305,6 +312,7 @@ fn finish(
         }
     }
     remarks.extend(crowded(spec));
+    remarks.extend(cached::remark(plan, spec.plan, &host.topology));
     part.remarks.append(&mut remarks);
     // Only zeros means that the task does not have this figure.
     let positive = |values: &[f64]| Spread::of(values.to_vec()).filter(|spread| spread.max > 0.0);
@@ -346,6 +354,7 @@ fn finish(
         overhead_per_batch_ns: matches!(spec.tools, Tools::Stream(_))
             .then(|| host.batch_overhead_ns())
             .filter(|ns| ns.is_finite()),
+        operator: cards::operator(spec, outcome),
     });
 }
 
@@ -370,6 +379,7 @@ fn kind_word(work: &Work) -> &'static str {
         Work::Chase { .. } => "chase",
         Work::Mapping { .. } => "mapping",
         Work::Custom { .. } => "custom",
+        Work::Operator { .. } => "operator",
     }
 }
 
@@ -387,7 +397,7 @@ fn sample_words(work: &Work) -> &'static str {
         } => "mmap",
         Work::Mapping { .. } => "munmap",
         Work::Custom { .. } => "one chain",
-        Work::Latency { .. } | Work::Throughput { .. } => "one access",
+        Work::Latency { .. } | Work::Throughput { .. } | Work::Operator { .. } => "one access",
     }
 }
 

@@ -299,17 +299,17 @@ pub(super) fn mapped(
     })
 }
 
-/// Checks that the device of region `index` exists and is large enough; maps nothing.
+/// Checks that the device of the region `name` exists and is large enough; maps nothing.
 pub(super) fn check_device(
     plan: &RegionPlan,
-    index: usize,
+    name: &str,
     host: &Host,
     place: &str,
 ) -> Result<(), BenchError> {
     let size_bytes = plan.page_size.round_up(plan.size_bytes as usize);
     host.memories
         .backend(plan, &[], &host.topology)
-        .and_then(|backend| backend.check(&format!("m{index}"), size_bytes, plan.page_size))
+        .and_then(|backend| backend.check(name, size_bytes, plan.page_size))
         .map_err(|error| BenchError::memory(place, error))
 }
 

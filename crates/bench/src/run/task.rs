@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use tierloom_kernels::access::{
-    Chain, Kernel, Operation, Order, Sampler, SharedBytes, check_pattern, pattern_word,
-};
+use tierloom_kernels::access::{Chain, Kernel, Operation, Order, Sampler, SharedBytes};
 use tierloom_memory::mapping::{MapRequest, MapWhat};
+use tierloom_operators::Filled;
 use tierloom_record::{RegionRecord, Remark};
 use tierloom_topology::IdSet;
 
+use super::operator::{check_new_files, check_operator, region_name};
 use super::region::{self, ReadyRegion};
 use super::{BenchError, Host, pin};
 use crate::plan::{Amount, MapSharing, MemoryPlan, RunPlan, Sharing, TaskPlan, Work};
@@ -21,6 +21,7 @@ pub(super) enum Tools {
     Chase,
     Mapping(Box<MapRequest>),
     Custom(Chain),
+    Operator,
 }
 
 /// A task without its memory: what its threads need to know.
@@ -42,6 +43,8 @@ pub(super) struct ReadyTask<'p> {
     pub(super) regions: Vec<ReadyRegion>,
     /// Records of the regions that the threads of a mapping task map themselves.
     mapped: Vec<RegionRecord>,
+    /// The operator with its input; `None` for all other work.
+    pub(super) filled: Option<Box<dyn Filled>>,
     pub(super) prepare_s: f64,
 }
 
@@ -58,7 +61,7 @@ impl<'p> ReadyTask<'p> {
                 .resolve(&host.topology)
                 .map_err(|error| BenchError::placement(&place, error))?;
             if let MemoryPlan::Devdax { .. } = &region.memory {
-                region::check_device(region, index, host, &place)?;
+                region::check_device(region, &region_name(plan, index), host, &place)?;
             }
             // A mapping task never writes to the file, so it may use an existing one.
             if let MemoryPlan::File { path, .. } = &region.memory
@@ -69,11 +72,13 @@ impl<'p> ReadyTask<'p> {
                 return Err(BenchError::plan(
                     &place,
                     format!(
-                        "m{index}: {path} exists and its contents would be overwritten; name a folder or a new file, or add --overwrite"
+                        "{}: {path} exists and its contents would be overwritten; name a folder or a new file, or add --overwrite",
+                        region_name(plan, index)
                     ),
                 ));
             }
         }
+        check_new_files(plan, &place)?;
         match plan.amount {
             Amount::Seconds(seconds) if !(seconds.is_finite() && seconds > 0.0) => {
                 Err(BenchError::plan(
@@ -92,7 +97,7 @@ impl<'p> ReadyTask<'p> {
         let tools = tools(plan, host, &place)?;
         let (mut regions, mut mapped) = (Vec::new(), Vec::new());
         for (index, region) in plan.regions.iter().enumerate() {
-            let name = format!("m{index}");
+            let name = region_name(plan, index);
             // Mapping tasks time the mapping itself, so nothing is mapped for them here.
             if matches!(tools, Tools::Mapping(_)) {
                 mapped.push(region::mapped(region, &name, host, &place)?);
@@ -112,10 +117,11 @@ impl<'p> ReadyTask<'p> {
             },
             regions,
             mapped,
+            filled: None,
             prepare_s: 0.0,
         };
         let start = std::time::Instant::now();
-        task.fill()?;
+        task.fill(run.seed)?;
         let fill_s = start.elapsed().as_secs_f64();
         // After filling, so that the audit sees every page that filling touches first.
         task.regions.iter_mut().for_each(ReadyRegion::look_before);
@@ -126,16 +132,25 @@ impl<'p> ReadyTask<'p> {
     /// Initialises the regions.
     ///
     /// Counters for atomic operations start at zero, so that the sum can be checked; a chase writes
-    /// its own ring later; everything else starts with the pattern.
-    fn fill(&mut self) -> Result<(), BenchError> {
+    /// its own ring later; an operator gets its input; everything else starts with the pattern.
+    fn fill(&mut self, seed: u64) -> Result<(), BenchError> {
+        if let Some(operator) = self.spec.operator() {
+            let slices = self.regions.iter_mut().map(|r| r.region.as_mut_slice());
+            let mut slices: Vec<&mut [u8]> = slices.collect();
+            let threads = self.spec.plan.workers.threads;
+            self.filled = Some(operator.fill(&mut slices, threads, seed));
+            return Ok(());
+        }
         if matches!(self.spec.tools, Tools::Chase) {
             return Ok(());
         }
         let zeros = self.spec.operation().is_some_and(Operation::is_atomic);
         let part_bytes = self.spec.part_bytes();
-        for ready in &mut self.regions {
+        let across = self.spec.copies_across();
+        for (index, ready) in self.regions.iter_mut().enumerate() {
             let memory = ready.region.as_mut_slice();
-            if zeros {
+            // The pattern in a destination would not tell whether it was copied.
+            if zeros || (across && index > 0) {
                 memory.fill(0);
                 continue;
             }
@@ -144,57 +159,6 @@ impl<'p> ReadyTask<'p> {
             }
         }
         Ok(())
-    }
-
-    /// Checks that the memory holds what the accesses must have left.
-    ///
-    /// `operations` is the number of all operations, including warm-up. `Err` says what is wrong;
-    /// `None` if the work leaves nothing that could be checked.
-    pub(super) fn check_data(&self, operations: u64) -> Option<Result<String, String>> {
-        let operation = self.spec.operation()?;
-        let part_bytes = self.spec.part_bytes();
-        let memory = self.regions.first()?.region.as_slice();
-        let counted = || {
-            memory.as_chunks::<8>().0.iter().fold(0_u64, |sum, word| {
-                sum.wrapping_add(u64::from_le_bytes(*word))
-            })
-        };
-        Some(match operation {
-            Operation::FetchAdd => {
-                let found = counted();
-                if found == operations {
-                    Ok(format!("all {operations} additions arrived"))
-                } else {
-                    Err(format!("{operations} additions were made, {found} arrived"))
-                }
-            }
-            Operation::CompareAndSwap => {
-                let found = counted();
-                // A swap may fail, so there are only bounds.
-                if found <= operations && (found > 0 || operations == 0) {
-                    Ok(format!("{found} of {operations} swaps succeeded"))
-                } else {
-                    Err(format!("{operations} swaps were tried, {found} arrived"))
-                }
-            }
-            Operation::Copy | Operation::StreamCopy => memory
-                .chunks(part_bytes)
-                .enumerate()
-                .find_map(|(index, part)| Some(index * part_bytes + wrong_copy(part)?))
-                .map_or_else(
-                    || Ok("the copy holds what was copied".into()),
-                    |at| Err(format!("wrong bytes in the copy at offset {at}")),
-                ),
-            // Reads leave the pattern of the fill as it is, and writes store the same pattern.
-            _ => memory
-                .chunks(part_bytes)
-                .enumerate()
-                .find_map(|(index, part)| Some(index * part_bytes + check_pattern(part)?))
-                .map_or_else(
-                    || Ok("every byte is what it has to be".into()),
-                    |at| Err(format!("wrong bytes at offset {at}")),
-                ),
-        })
     }
 
     /// The records of the regions, with a second page audit, and their remarks.
@@ -221,6 +185,21 @@ impl Spec<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Whether the task copies from its first region to its second.
+    pub(super) fn copies_across(&self) -> bool {
+        let copies = matches!(
+            self.operation(),
+            Some(Operation::Copy | Operation::StreamCopy)
+        );
+        copies && self.plan.regions.len() > 1
+    }
+
+    /// Bytes of the memory that places are in, for a source or region of `bytes`: those of a copy
+    /// are in the first half.
+    pub(super) fn places_bytes(&self, bytes: usize) -> usize {
+        bytes * if self.copies_across() { 2 } else { 1 }
     }
 
     /// Bytes of memory that one thread works on: its part or the whole region; parts are whole
@@ -257,6 +236,8 @@ impl Spec<'_> {
             Work::Chase { .. } => 64,
             Work::Mapping { .. } => self.plan.regions.first().map_or(0, |r| r.size_bytes),
             Work::Custom { chain, .. } => chain.iter().map(|step| step.size_bytes as u64).sum(),
+            // A tuple goes through several phases; the record has the bytes of each.
+            Work::Operator { .. } => 0,
         }
     }
 
@@ -271,7 +252,9 @@ impl Spec<'_> {
             Amount::Passes(passes) => Some(passes.saturating_mul(match &self.plan.work {
                 Work::Throughput { access, .. } | Work::Latency { access, .. } => {
                     let span = match access.operation {
-                        Operation::Copy | Operation::StreamCopy => size_bytes / 2,
+                        Operation::Copy | Operation::StreamCopy if !self.copies_across() => {
+                            size_bytes / 2
+                        }
                         _ => size_bytes,
                     };
                     span / access.stride_bytes as u64
@@ -279,6 +262,7 @@ impl Spec<'_> {
                 Work::Chase { .. } => size_bytes / 64,
                 Work::Mapping { .. } => 1,
                 Work::Custom { .. } => size_bytes / self.bytes_per_operation().max(64),
+                Work::Operator { operator } => operator.tuples(self.plan.workers.threads),
             })),
         }
     }
@@ -322,30 +306,9 @@ impl Spec<'_> {
             )
             .to_lowercase(),
             Work::Custom { chain, .. } => format!("chain of {} accesses", chain.len()),
+            Work::Operator { operator } => operator.to_string(),
         }
     }
-}
-
-/// Offset of the first wrong word in the target half of a copy.
-///
-/// A word is right if each half of it is either old or copied: accesses may be four bytes long, and
-/// a run may end before the whole target is copied.
-fn wrong_copy(part: &[u8]) -> Option<usize> {
-    let half = part.len() / 2 / 8 * 8;
-    let copied = |offset: usize| pattern_word(offset);
-    part.get(half..)?
-        .as_chunks::<8>()
-        .0
-        .iter()
-        .enumerate()
-        .map(|(index, word)| (index * 8, u64::from_le_bytes(*word)))
-        .find(|(offset, found)| {
-            let (old, new) = (copied(half + offset), copied(*offset));
-            [u64::from(u32::MAX), u64::from(u32::MAX) << 32]
-                .iter()
-                .any(|mask| found & mask != old & mask && found & mask != new & mask)
-        })
-        .map(|(offset, _)| half + offset)
 }
 
 fn place_of(run: &RunPlan, task: &TaskPlan) -> String {
@@ -367,7 +330,16 @@ fn tools(plan: &TaskPlan, host: &Host, place: &str) -> Result<Tools, BenchError>
         return Err(BenchError::plan(place, "no memory region"));
     }
     Ok(match &plan.work {
-        Work::Throughput { access, .. } => Tools::Stream(Kernel::new(*access).map_err(wrong)?),
+        Work::Throughput { access, .. } => {
+            let copies = matches!(access.operation, Operation::Copy | Operation::StreamCopy);
+            if let ([source, to, ..], true) = (plan.regions.as_slice(), copies)
+                && to.size_bytes < source.size_bytes
+            {
+                let problem = "the destination of a copy is smaller than its source";
+                return Err(BenchError::plan(place, problem));
+            }
+            Tools::Stream(Kernel::new(*access).map_err(wrong)?)
+        }
         Work::Latency {
             access,
             sample_every,
@@ -397,6 +369,10 @@ fn tools(plan: &TaskPlan, host: &Host, place: &str) -> Result<Tools, BenchError>
                 ));
             }
             Tools::Custom(Chain::new(chain, tierloom_kernels::Simd::detect()).map_err(wrong)?)
+        }
+        Work::Operator { operator } => {
+            check_operator(plan, operator, place)?;
+            Tools::Operator
         }
     })
 }

@@ -13,6 +13,7 @@ use tierloom_kernels::access::{
 use tierloom_memory::MemoryError;
 use tierloom_memory::mapping::{MapRequest, timed_unmap};
 
+use super::crew::{CrewMember, Span};
 use super::pace::Pace;
 use super::queue::BatchQueue;
 use super::samples::Samples;
@@ -34,7 +35,7 @@ pub(super) struct Until<'a> {
 }
 
 impl Until<'_> {
-    fn over(&self) -> bool {
+    pub(super) fn over(&self) -> bool {
         (self.halted)() || self.deadline.is_some_and(|at| Instant::now() >= at)
     }
 }
@@ -50,7 +51,7 @@ pub(super) struct Published {
 }
 
 impl Published {
-    fn add(&self, bytes: u64, operations: u64) {
+    pub(super) fn add(&self, bytes: u64, operations: u64) {
         // There is one writer, so plain loads and stores are enough.
         self.bytes.store(
             self.bytes.load(Ordering::Relaxed) + bytes,
@@ -79,6 +80,8 @@ pub(super) struct ThreadResult {
     pub(super) begun: Instant,
     pub(super) ended: Instant,
     pub(super) samples: Option<Samples>,
+    /// The phases of an operator, pass after pass; empty for all other work.
+    pub(super) phases: Vec<Span>,
 }
 
 impl ThreadResult {
@@ -98,21 +101,24 @@ pub(super) enum Worker<'a> {
     Chase(Chase<'a>),
     Mapping(MappingWork<'a>),
     Custom(Custom<'a>),
+    Operator(CrewMember<'a>),
 }
 
 impl Worker<'_> {
     /// Runs one repetition.
     ///
     /// `quota` is the number of operations of this thread; `None` for no limit. Streams ignore it:
-    /// their limit is in the queue.
+    /// their limit is in the queue. Operators make whole passes.
     pub(super) fn repetition(
         &mut self,
         until: &Until<'_>,
         quota: Option<u64>,
         published: &Published,
     ) -> Result<ThreadResult, MemoryError> {
+        let limited = quota.is_some();
         let quota = quota.unwrap_or(u64::MAX);
         let begun = Instant::now();
+        let mut phases = Vec::new();
         let (touched, samples) = match self {
             Worker::Stream(stream) => (stream.run(until, published), None),
             Worker::Single(single) => {
@@ -128,6 +134,15 @@ impl Worker<'_> {
                 (touched, Some(samples))
             }
             Worker::Custom(custom) => custom.run(until, quota, published),
+            Worker::Operator(member) => {
+                let operations;
+                (phases, operations) = member.run(until, limited, published);
+                let touched = Touched {
+                    operations,
+                    ..Touched::default()
+                };
+                (touched, None)
+            }
         };
         Ok(ThreadResult {
             operations: touched.operations,
@@ -135,6 +150,7 @@ impl Worker<'_> {
             begun,
             ended: Instant::now(),
             samples,
+            phases,
         })
     }
 }
@@ -143,6 +159,8 @@ impl Worker<'_> {
 pub(super) struct Stream<'a> {
     pub(super) kernel: Kernel,
     pub(super) memory: SharedBytes<'a>,
+    /// Where copies go to; `None` if to the second half of `memory`.
+    pub(super) destination: Option<SharedBytes<'a>>,
     pub(super) queue: &'a BatchQueue,
     pub(super) places: Places,
     pub(super) pace: Option<Pace>,
@@ -155,7 +173,11 @@ impl Stream<'_> {
             let Some(batch) = self.queue.next() else {
                 break;
             };
-            let touched = self.kernel.run(self.memory, batch, &mut self.places);
+            let (kernel, places) = (&self.kernel, &mut self.places);
+            let touched = match self.destination {
+                Some(destination) => kernel.run_across(self.memory, destination, batch, places),
+                None => kernel.run(self.memory, batch, places),
+            };
             let bytes = touched.read_bytes + touched.written_bytes;
             published.add(bytes, touched.operations);
             all += touched;

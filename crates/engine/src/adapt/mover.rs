@@ -225,8 +225,9 @@ impl Shared {
     fn columns(&self) -> impl Iterator<Item = (String, &PlacedColumn)> {
         self.tables.iter().flat_map(|table| {
             let name = |c: &PlacedColumn| format!("{}.{}", table.name(), c.name());
-            // Columns at the places of a memory class are placed by the router.
-            let movable = table.columns().iter().filter(|c| !c.is_of_class());
+            // Columns at the places of a memory class are placed by the router, and those in a pool
+            // stay there.
+            let movable = table.columns().iter().filter(|c| c.is_movable());
             movable.map(move |c| (name(c), c))
         })
     }

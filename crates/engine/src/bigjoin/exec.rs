@@ -4,9 +4,10 @@
 //! schema, partitioning, ordering and statistics are DataFusion's.
 
 use super::build::{BuildMetrics, BuildPlan, collect};
+use super::keys::{MAX_COLUMNS, is_key_type};
 use super::stream::{Probe, ProbeMetrics, ProbePlan, SharedBuild};
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{JoinSide, JoinType, Result, Statistics, internal_err};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinSide, JoinType, NullEquality, Result, Statistics, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
@@ -41,7 +42,7 @@ impl BigJoinExec {
     /// # Errors
     /// If the operator cannot do this join; [`super::BigJoinRule`] checks first.
     pub fn try_new(join: Arc<HashJoinExec>, why: String) -> Result<Self> {
-        if let Some(reason) = super::rule::unsupported(&join)? {
+        if let Some(reason) = unsupported(&join)? {
             return internal_err!("BigJoinExec cannot replace this join: {reason}");
         }
         let (_, all) = build_join_schema(
@@ -287,4 +288,65 @@ impl fmt::Debug for BigJoinExec {
             .field("why", &self.why)
             .finish_non_exhaustive()
     }
+}
+
+/// Why [`BigJoinExec`] cannot replace `join`; `None` if it can.
+pub(super) fn unsupported(join: &HashJoinExec) -> Result<Option<String>> {
+    let kind = matches!(
+        join.join_type(),
+        JoinType::Inner
+            | JoinType::LeftSemi
+            | JoinType::LeftAnti
+            | JoinType::RightSemi
+            | JoinType::RightAnti
+    );
+    if !kind {
+        return Ok(Some(format!("{} joins stay as they are", join.join_type())));
+    }
+    if *join.partition_mode() == PartitionMode::Auto {
+        return Ok(Some("its mode is not chosen yet".into()));
+    }
+    if join.null_aware || join.null_equality() != NullEquality::NullEqualsNothing {
+        return Ok(Some("its NULLs match or count".into()));
+    }
+    if join.fetch().is_some() {
+        return Ok(Some("it ends after a number of rows".into()));
+    }
+    if !(1..=MAX_COLUMNS).contains(&join.on().len()) {
+        return Ok(Some(format!("{} key columns", join.on().len())));
+    }
+    for (left, right) in join.on() {
+        let left = left.data_type(&join.left().schema())?;
+        if !is_key_type(&left) || left != right.data_type(&join.right().schema())? {
+            return Ok(Some(format!("keys of type {left}")));
+        }
+    }
+    if feeds_a_filter(join)? {
+        return Ok(Some("its build side filters the probe side's scan".into()));
+    }
+    Ok(None)
+}
+
+/// Whether an operator below the probe side uses a dynamic filter that this join produces.
+fn feeds_a_filter(join: &HashJoinExec) -> Result<bool> {
+    // This operator does not fill in dynamic filters, so a consumer would never get the bounds of
+    // its build side.
+    let ids: Vec<u64> = join
+        .dynamic_expressions_produced()
+        .iter()
+        .filter_map(|e| e.expression_id())
+        .collect();
+    let mut found = false;
+    if !ids.is_empty() {
+        join.right().apply(|node| {
+            node.apply_expressions(&mut |root| {
+                root.apply(|expr| {
+                    found |= expr.expression_id().is_some_and(|id| ids.contains(&id));
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok(found)
 }

@@ -4,17 +4,16 @@
 //! rows. Joins for which DataFusion uses a dense array by key stay with DataFusion, which is faster
 //! there.
 
-use super::exec::BigJoinExec;
-use super::keys::{MAX_COLUMNS, is_key_type};
+use super::exec::{BigJoinExec, unsupported};
 use crate::breakdown::caught;
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinType, NullEquality, Result, ScalarValue, Statistics};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, ScalarValue, Statistics};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use std::sync::Arc;
 
@@ -116,43 +115,6 @@ impl PhysicalOptimizerRule for BigJoinRule {
     }
 }
 
-/// Why [`BigJoinExec`] cannot replace `join`; `None` if it can.
-pub(super) fn unsupported(join: &HashJoinExec) -> Result<Option<String>> {
-    let kind = matches!(
-        join.join_type(),
-        JoinType::Inner
-            | JoinType::LeftSemi
-            | JoinType::LeftAnti
-            | JoinType::RightSemi
-            | JoinType::RightAnti
-    );
-    if !kind {
-        return Ok(Some(format!("{} joins stay as they are", join.join_type())));
-    }
-    if *join.partition_mode() == PartitionMode::Auto {
-        return Ok(Some("its mode is not chosen yet".into()));
-    }
-    if join.null_aware || join.null_equality() != NullEquality::NullEqualsNothing {
-        return Ok(Some("its NULLs match or count".into()));
-    }
-    if join.fetch().is_some() {
-        return Ok(Some("it ends after a number of rows".into()));
-    }
-    if !(1..=MAX_COLUMNS).contains(&join.on().len()) {
-        return Ok(Some(format!("{} key columns", join.on().len())));
-    }
-    for (left, right) in join.on() {
-        let left = left.data_type(&join.left().schema())?;
-        if !is_key_type(&left) || left != right.data_type(&join.right().schema())? {
-            return Ok(Some(format!("keys of type {left}")));
-        }
-    }
-    if feeds_a_filter(join)? {
-        return Ok(Some("its build side filters the probe side's scan".into()));
-    }
-    Ok(None)
-}
-
 /// Whether DataFusion uses, or may use, a dense array by key.
 ///
 /// It does for one integer column whose range is small (`perfect_hash_join_small_build_threshold`)
@@ -192,28 +154,4 @@ fn may_be_dense(join: &HashJoinExec, build: &Statistics, config: &ConfigOptions)
         range < execution.perfect_hash_join_small_build_threshold as u64
             || density > execution.perfect_hash_join_min_key_density,
     )
-}
-
-/// Whether an operator below the probe side uses a dynamic filter that this join produces.
-fn feeds_a_filter(join: &HashJoinExec) -> Result<bool> {
-    // This operator does not fill in dynamic filters, so a consumer would never get the bounds of
-    // its build side.
-    let ids: Vec<u64> = join
-        .dynamic_expressions_produced()
-        .iter()
-        .filter_map(|e| e.expression_id())
-        .collect();
-    let mut found = false;
-    if !ids.is_empty() {
-        join.right().apply(|node| {
-            node.apply_expressions(&mut |root| {
-                root.apply(|expr| {
-                    found |= expr.expression_id().is_some_and(|id| ids.contains(&id));
-                    Ok(TreeNodeRecursion::Continue)
-                })
-            })?;
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-    }
-    Ok(found)
 }

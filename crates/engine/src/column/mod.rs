@@ -4,19 +4,21 @@
 //! forms.
 
 mod facts;
+mod values;
 
 pub use facts::ColumnFacts;
+pub(crate) use values::view;
+use values::{Values, has_view};
 
 use crate::EngineError;
 use crate::coded::{CodedColumn, Domain};
-use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, DictionaryArray, PrimitiveArray, UInt32Array, make_array,
-};
-use arrow::buffer::{Buffer, ScalarBuffer};
+use crate::pooled::{Guard, Guarded, PooledState};
+use arrow::array::{Array, ArrayData, ArrayRef, UInt32Array, make_array};
+use arrow::buffer::Buffer;
 use arrow::compute::take;
-use arrow::datatypes::{DataType, UInt8Type};
+use arrow::datatypes::DataType;
+use std::ops::Range;
 use std::sync::Arc;
-use tierloom_kernels::codes::CodeWidth;
 use tierloom_memory::{Placing, Region};
 
 /// A column in placed memory.
@@ -29,22 +31,29 @@ use tierloom_memory::{Placing, Region};
 /// so a result that points into a region keeps it mapped. Codes that are themselves an Arrow layout
 /// (keys of a dictionary of strings, integers whose code is the value) are returned in place; all
 /// others are decoded per batch.
+///
+/// The regions may be in a pool ([`crate::pooled`]); their bytes are then checked before they are
+/// first used.
 #[derive(Debug, Clone)]
 pub struct PlacedColumn {
     name: String,
     store: Store,
     regions: Vec<Arc<Region>>,
     size_bytes: u64,
+    /// Whether some row is NULL, as seen when the column was loaded.
+    nullable: bool,
     facts: ColumnFacts,
+    /// Of a column in a pool.
+    guard: Option<Arc<Guard>>,
 }
 
 #[derive(Debug, Clone)]
 enum Store {
-    Plain(ArrayRef),
+    Plain(Values),
     Coded {
         column: CodedColumn,
         /// The codes as an array of the column's type, where that needs no copy.
-        view: Option<ArrayRef>,
+        view: Option<Values>,
     },
 }
 
@@ -75,10 +84,12 @@ impl PlacedColumn {
         })?;
         Ok(PlacedColumn {
             name: name.into(),
-            store: Store::Plain(array),
+            nullable: array.is_nullable(),
+            store: Store::Plain(Values::Array(array)),
             regions,
             size_bytes,
             facts,
+            guard: None,
         })
     }
 
@@ -95,12 +106,54 @@ impl PlacedColumn {
             name: name.into(),
             regions: vec![Arc::clone(column.region())],
             size_bytes: (column.rows() * column.width().bytes()) as u64,
+            nullable: column.nullable(),
             store: Store::Coded {
-                view: view(&column)?,
+                view: view(&column)?.map(Values::Array),
                 column,
             },
             facts,
+            guard: None,
         })
+    }
+
+    /// Creates a column of an array in a pool.
+    pub(crate) fn guarded(
+        name: &str,
+        array: Guarded,
+        nullable: bool,
+        size_bytes: u64,
+        region: Arc<Region>,
+        facts: ColumnFacts,
+    ) -> Self {
+        PlacedColumn {
+            name: name.into(),
+            guard: Some(Arc::clone(array.guard())),
+            store: Store::Plain(Values::Guarded(Arc::new(array))),
+            regions: vec![region],
+            size_bytes,
+            nullable,
+            facts,
+        }
+    }
+
+    /// Creates a column of codes in a pool.
+    pub(crate) fn guarded_codes(
+        name: &str,
+        column: CodedColumn,
+        guard: Arc<Guard>,
+        facts: ColumnFacts,
+    ) -> Self {
+        let view = has_view(&column)
+            .then(|| Values::Guarded(Arc::new(Guarded::codes(Arc::clone(&guard), column.clone()))));
+        PlacedColumn {
+            name: name.into(),
+            regions: vec![Arc::clone(column.region())],
+            size_bytes: (column.rows() * column.width().bytes()) as u64,
+            nullable: column.nullable(),
+            store: Store::Coded { view, column },
+            facts,
+            guard: Some(guard),
+        }
     }
 
     /// Column name, without the table's.
@@ -111,7 +164,7 @@ impl PlacedColumn {
     /// Arrow type that scans return.
     pub fn data_type(&self) -> &DataType {
         match &self.store {
-            Store::Plain(array) => array.data_type(),
+            Store::Plain(values) => values.data_type(),
             Store::Coded { column, .. } => column.data_type(),
         }
     }
@@ -119,7 +172,7 @@ impl PlacedColumn {
     /// Number of rows, NULLs included.
     pub fn rows(&self) -> usize {
         match &self.store {
-            Store::Plain(array) => array.len(),
+            Store::Plain(values) => values.len(),
             Store::Coded { column, .. } => column.rows(),
         }
     }
@@ -134,10 +187,7 @@ impl PlacedColumn {
 
     /// Whether some row is NULL, as seen when the column was loaded.
     pub fn nullable(&self) -> bool {
-        match &self.store {
-            Store::Plain(array) => array.is_nullable(),
-            Store::Coded { column, .. } => column.nullable(),
-        }
+        self.nullable
     }
 
     /// Bytes of its values or codes in the regions, not rounded up to pages.
@@ -189,6 +239,39 @@ impl PlacedColumn {
         self.regions.iter().any(by_class)
     }
 
+    /// Whether placements apply to it: not to columns of a class or in a pool.
+    pub fn is_movable(&self) -> bool {
+        let movable = |region: &Arc<Region>| {
+            matches!(
+                region.placing(),
+                Placing::ByPlacement | Placing::Kernel { .. }
+            )
+        };
+        self.regions.iter().all(movable)
+    }
+
+    /// Of a column in a pool, where it lies and what was checked of it.
+    pub fn pooled(&self) -> Option<PooledState> {
+        self.guard.as_ref().map(|guard| guard.state())
+    }
+
+    /// Whether its bytes may have to be checked before they are used.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.guard.is_some()
+    }
+
+    /// Checks the bytes of rows in a pool before their codes are used.
+    ///
+    /// # Errors
+    /// [`EngineError::Pool`] for bytes that are not those that were sealed.
+    #[inline]
+    pub(crate) fn check_rows(&self, rows: Range<usize>) -> Result<(), EngineError> {
+        match &self.guard {
+            None => Ok(()),
+            Some(guard) => guard.rows(rows),
+        }
+    }
+
     /// The regions that hold its values or codes.
     pub fn regions(&self) -> &[Arc<Region>] {
         &self.regions
@@ -204,8 +287,9 @@ impl PlacedColumn {
     /// # Errors
     /// Same as [`ColumnFacts::of_codes`] and [`ColumnFacts::of_array`].
     pub fn measured_facts(&self) -> Result<ColumnFacts, EngineError> {
+        self.check_rows(0..self.rows())?;
         match &self.store {
-            Store::Plain(array) => ColumnFacts::of_array(array),
+            Store::Plain(values) => ColumnFacts::of_array(values.rows(0..self.rows())?),
             Store::Coded { column, .. } => ColumnFacts::of_codes(column),
         }
     }
@@ -233,12 +317,16 @@ impl PlacedColumn {
     /// # Panics
     /// If the rows are out of range.
     pub fn slice(&self, start: usize, len: usize) -> Result<ArrayRef, EngineError> {
+        let rows = start..start + len;
         let array = match &self.store {
-            Store::Plain(array) => array,
+            Store::Plain(values) => values.rows(rows)?,
             Store::Coded {
                 view: Some(view), ..
-            } => view,
-            Store::Coded { column, .. } => return column.decode(start..start + len),
+            } => view.rows(rows)?,
+            Store::Coded { column, .. } => {
+                self.check_rows(rows.clone())?;
+                return column.decode(rows);
+            }
         };
         match (array.data_type().primitive_width(), self.regions.as_slice()) {
             (Some(width), [region]) if len > 0 => own_slice(array, width, region, start, len),
@@ -259,12 +347,27 @@ impl PlacedColumn {
         len: usize,
         positions: &[u32],
     ) -> Result<ArrayRef, EngineError> {
+        let rows = start..start + len;
         match &self.store {
-            Store::Plain(array) => taken(array, start, len, positions),
+            Store::Plain(values) => taken(values.rows(rows)?, start, len, positions),
             Store::Coded {
                 view: Some(view), ..
-            } => taken(view, start, len, positions),
-            Store::Coded { column, .. } => column.decode_at(start, positions),
+            } => taken(view.rows(rows)?, start, len, positions),
+            Store::Coded { column, .. } => {
+                self.check_rows(rows)?;
+                column.decode_at(start, positions)
+            }
+        }
+    }
+
+    /// All rows of a column that is not coded, as they are stored.
+    pub(crate) fn whole(&self) -> Result<&ArrayRef, EngineError> {
+        match &self.store {
+            Store::Plain(values) => values.rows(0..values.len()),
+            Store::Coded { .. } => Err(EngineError::Table {
+                table: self.name.clone(),
+                problem: "is a column of codes".into(),
+            }),
         }
     }
 }
@@ -333,36 +436,4 @@ fn for_buffers(
     data.child_data()
         .iter()
         .try_for_each(|child| for_buffers(child, see))
-}
-
-/// The codes as an array of the column's type, if their bytes are that array's layout.
-fn view(column: &CodedColumn) -> Result<Option<ArrayRef>, EngineError> {
-    // NULL takes code 0 and shifts the others, and codes are stored in little-endian order.
-    if column.nullable() || column.rows() == 0 || cfg!(target_endian = "big") {
-        return Ok(None);
-    }
-    match (column.domain(), column.data_type()) {
-        (Domain::Values(values), DataType::Dictionary(key, _))
-            if **key == DataType::UInt8 && column.width() == CodeWidth::One =>
-        {
-            let keys = buffer_of(column.region(), 0, column.rows())?;
-            let keys = PrimitiveArray::<UInt8Type>::try_new(
-                ScalarBuffer::new(keys, 0, column.rows()),
-                None,
-            )?;
-            let words = Arc::clone(values.as_any_dictionary().values());
-            Ok(Some(Arc::new(DictionaryArray::try_new(keys, words)?)))
-        }
-        (Domain::Offset { base: 0, .. }, data_type)
-            if data_type.primitive_width() == Some(column.width().bytes()) =>
-        {
-            let len = column.rows() * column.width().bytes();
-            let data = ArrayData::builder(data_type.clone())
-                .len(column.rows())
-                .add_buffer(buffer_of(column.region(), 0, len)?)
-                .build()?;
-            Ok(Some(make_array(data)))
-        }
-        _ => Ok(None),
-    }
 }

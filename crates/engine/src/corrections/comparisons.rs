@@ -1,6 +1,7 @@
 //! Comparisons whose sides DataFusion converts to a type that cannot hold both.
 
 use super::numbers::{as_double, as_exact_decimal};
+use super::zeros::with_one_zero;
 use super::{holds, intervals, rewrite_expressions, timestamps};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -9,7 +10,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err};
 use datafusion::logical_expr::expr::{AggregateFunction, InList, ScalarFunction};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Projection, Subquery, lit,
+    Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Projection, Subquery,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
@@ -172,18 +173,16 @@ fn null_if_equal(call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<
 /// Makes -0.0 the value 0.0 where distinct floats are counted, as it is one group with 0.0.
 fn one_zero(mut function: AggregateFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let counts = function.params.distinct && matches!(function.func.name(), "count" | "avg");
-    let data_type = match function.params.args.as_slice() {
-        [value] if counts && function.params.order_by.is_empty() => value.get_type(schema)?,
-        _ => return Ok(Transformed::no(Expr::AggregateFunction(function))),
+    let one = match function.params.args.as_slice() {
+        [value] if counts && function.params.order_by.is_empty() => with_one_zero(value, schema)?,
+        _ => None,
     };
-    let zero = match data_type {
-        DataType::Float32 => lit(0.0f32),
-        DataType::Float64 => lit(0.0f64),
-        _ => return Ok(Transformed::no(Expr::AggregateFunction(function))),
-    };
-    let value = function.params.args.remove(0);
-    function.params.args.push(value + zero);
-    Ok(Transformed::yes(Expr::AggregateFunction(function)))
+    let changed = one.is_some();
+    if let Some(one) = one {
+        function.params.args = vec![one];
+    }
+    let function = Expr::AggregateFunction(function);
+    Ok(Transformed::new_transformed(function, changed))
 }
 
 /// Changes values that are compared with each other to a type that holds them all; whether it did.

@@ -1,10 +1,11 @@
 //! Values of expressions that depend on no row.
 
-use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Case, Expr, Volatility, lit};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use std::sync::Arc;
 
 /// The value of an expression; `None` if it depends on more than its text.
 pub(super) fn evaluated(expr: &Expr) -> Option<ScalarValue> {
@@ -34,6 +35,15 @@ pub(super) fn evaluated(expr: &Expr) -> Option<ScalarValue> {
         Ok(Expr::Literal(value, _)) => Some(value),
         _ => None,
     }
+}
+
+/// The expression as DataFusion simplifies it; what cannot be simplified fails when it runs.
+pub(super) fn simplified(expr: &Expr, schema: &DFSchemaRef) -> Expr {
+    let context = SimplifyContext::builder().with_schema(Arc::clone(schema));
+    let simplifier = ExprSimplifier::new(context.build());
+    simplifier
+        .simplify(expr.clone())
+        .unwrap_or_else(|_| expr.clone())
 }
 
 /// NULL where `value` is NULL, `otherwise` everywhere else.

@@ -1,15 +1,14 @@
 //! Correlated subqueries that DataFusion answers wrongly.
 
+use super::constants::simplified;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, Result, not_impl_err};
-use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::common::{Column, DFSchema, JoinType, Result, not_impl_err};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Cast, Distinct, Expr, ExprSchemable, FetchType, Filter, LogicalPlan,
     LogicalPlanBuilder, Operator, SkipType, Subquery,
 };
-use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -100,7 +99,9 @@ fn has_one_name_twice(plan: &LogicalPlan) -> Result<bool> {
     })?;
     let are_two = |(filter, column): &(usize, Column), (other, second): &(usize, Column)| {
         let is_same = column == second && (filter == other || *filter == 0);
-        column.name == second.name && !is_same
+        // A cast of `t.k` is named `t.k`, without a table.
+        let has_one_name = column.name == second.name || column.flat_name() == second.flat_name();
+        has_one_name && !is_same
     };
     let mut pairs = compared.iter().enumerate();
     Ok(pairs.any(|(at, column)| {
@@ -356,7 +357,7 @@ pub(super) fn constant_value(subquery: &Subquery) -> Result<Option<Expr>> {
                 let is_computed = |output: &Expr| !matches!(bare(output), Expr::Column(_));
                 computing += usize::from(projection.expr.iter().any(is_computed));
                 for output in &projection.expr {
-                    let simple = simplified(output, projection.input.schema());
+                    let simple = simplified(bare(output), projection.input.schema());
                     if !simple.any_column_refs() {
                         constant.get_or_insert(simple);
                     }
@@ -378,12 +379,4 @@ fn bare(expr: &Expr) -> &Expr {
         Expr::Alias(alias) => bare(&alias.expr),
         other => other,
     }
-}
-
-/// The expression as DataFusion simplifies it; what cannot be simplified fails when it runs.
-fn simplified(expr: &Expr, schema: &DFSchemaRef) -> Expr {
-    let context = SimplifyContext::builder().with_schema(Arc::clone(schema));
-    let simplifier = ExprSimplifier::new(context.build());
-    let expr = bare(expr).clone();
-    simplifier.simplify(expr.clone()).unwrap_or(expr)
 }

@@ -1,18 +1,21 @@
 //! Rules that push something down where they lose track of columns.
 
+use crate::pass_through::PassThrough;
+use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, internal_err};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::SortMergeJoinExec;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
-};
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
+
+/// Lets nothing through; there only while the rule runs.
+static FENCE: PassThrough = PassThrough {
+    name: "Fence",
+    hides_values: false,
+    stream: |rows| rows,
+};
 
 /// A rule of DataFusion 55 that pushes something down a physical plan, kept out of operators that
 /// answer wrongly then.
@@ -58,13 +61,13 @@ impl PhysicalOptimizerRule for Fenced {
             return self.rule.optimize(plan, config);
         }
         let fence = |inner| match (self.keeps_out)(&inner) {
-            true => Ok(Transformed::yes(Arc::new(Fence { inner }) as _)),
+            true => Ok(Transformed::yes(FENCE.over(inner))),
             false => Ok(Transformed::no(inner)),
         };
         let fenced = plan.transform_up(fence).data()?;
         let pushed = self.rule.optimize(fenced, config)?;
-        let unfence = |node: Arc<dyn ExecutionPlan>| match node.downcast_ref::<Fence>() {
-            Some(fence) => Ok(Transformed::yes(Arc::clone(&fence.inner))),
+        let unfence = |node: Arc<dyn ExecutionPlan>| match FENCE.input_of(&node) {
+            Some(inner) => Ok(Transformed::yes(Arc::clone(inner))),
             None => Ok(Transformed::no(node)),
         };
         pushed.transform_up(unfence).data()
@@ -91,68 +94,4 @@ fn is_ambiguous(plan: &Arc<dyn ExecutionPlan>) -> bool {
 fn is_filtered_merge_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let join = plan.downcast_ref::<SortMergeJoinExec>();
     join.is_some_and(|join| join.filter().is_some())
-}
-
-/// An operator that lets nothing through to `inner`; there only while the rule runs.
-#[derive(Debug)]
-struct Fence {
-    inner: Arc<dyn ExecutionPlan>,
-}
-
-impl DisplayAs for Fence {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl ExecutionPlan for Fence {
-    fn name(&self) -> &str {
-        "Fence"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.inner.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.inner]
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(inner), true) => Ok(Arc::new(Fence { inner })),
-            _ => internal_err!("a fence has one input"),
-        }
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, recompute)
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        self.inner.execute(partition, context)
-    }
 }

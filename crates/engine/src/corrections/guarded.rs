@@ -1,11 +1,11 @@
 //! Conditions that a `CASE` guards.
 
-use super::rewrite_expressions;
+use super::{operator_holds, rewrite_expressions};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Case, Expr, ExprSchemable, LogicalPlan, Operator, cast};
+use datafusion::logical_expr::{Case, Expr, ExprSchemable, LogicalPlan, cast};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 /// Keeps a `CASE` of conditions one where evaluating a branch for other rows could fail.
@@ -30,6 +30,10 @@ impl OptimizerRule for GuardedConditions {
         plan: LogicalPlan,
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
+        // Most operators have none, and the optimizer asks in every pass.
+        if !operator_holds(&plan, |expr| matches!(expr, Expr::Case(_)))? {
+            return Ok(Transformed::no(plan));
+        }
         let mut schema = merge_schema(&plan.inputs());
         if let LogicalPlan::TableScan(scan) = &plan {
             schema.merge(&scan.projected_schema);
@@ -73,14 +77,7 @@ fn guarded(case: Case, schema: &DFSchema) -> Result<Transformed<Expr>> {
 fn may_fail(expr: &Expr, schema: &DFSchema) -> bool {
     let fails = |expr: &Expr| {
         Ok(match expr {
-            Expr::BinaryExpr(binary) => matches!(
-                binary.op,
-                Operator::Plus
-                    | Operator::Minus
-                    | Operator::Multiply
-                    | Operator::Divide
-                    | Operator::Modulo
-            ),
+            Expr::BinaryExpr(binary) => binary.op.is_numerical_operators(),
             Expr::Negative(_) | Expr::ScalarFunction(_) => true,
             Expr::Cast(cast) => match cast.expr.get_type(schema) {
                 Ok(from) => !is_total(&from, cast.field.data_type()),

@@ -1,24 +1,25 @@
 //! Columns that are constant below an operator, and are not above it.
 
+use crate::pass_through::PassThrough;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinType, Result, Statistics, internal_err};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{JoinType, Result};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::execution_plan::{
-    CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::union::UnionExec;
-use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    PlanProperties, StatisticsArgs,
-};
-use std::fmt;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use std::sync::Arc;
+
+/// Tells the planner nothing of the values of its input's rows or of their order.
+static ANY_VALUES: PassThrough = PassThrough {
+    name: "AnyValuesExec",
+    hides_values: true,
+    stream: |rows| rows,
+};
 
 /// Keeps from the planner that columns are constant below an outer join or grouping sets that fill
 /// them up with NULLs.
@@ -46,11 +47,8 @@ impl PhysicalOptimizerRule for NullFilled {
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let change = |node: Arc<dyn ExecutionPlan>| {
-            let knows_any = |input: &Arc<dyn ExecutionPlan>| {
-                !input.equivalence_properties().eq_group().is_empty()
-            };
-            if node.is::<UnionExec>() && node.children().into_iter().any(knows_any) {
-                return Ok(Transformed::yes(Arc::new(AnyValuesExec::new(node)) as _));
+            if node.is::<UnionExec>() && node.children().into_iter().any(knows_equalities) {
+                return Ok(Transformed::yes(ANY_VALUES.over(node)));
             }
             let inputs = node.children().into_iter();
             let affected: Vec<bool> = inputs
@@ -58,7 +56,7 @@ impl PhysicalOptimizerRule for NullFilled {
                 .map(|(input, filled)| match filled {
                     Filled::No => false,
                     Filled::Rows => knows_values(input),
-                    Filled::Values => !input.equivalence_properties().eq_group().is_empty(),
+                    Filled::Values => knows_equalities(input),
                 })
                 .collect();
             if !affected.contains(&true) {
@@ -66,11 +64,11 @@ impl PhysicalOptimizerRule for NullFilled {
             }
             if node.is::<SortMergeJoinExec>() {
                 // It need not sort an input whose keys are constant.
-                return Ok(Transformed::yes(Arc::new(AnyValuesExec::new(node)) as _));
+                return Ok(Transformed::yes(ANY_VALUES.over(node)));
             }
             let inputs = node.children().into_iter().zip(affected);
             let inputs = inputs.map(|(input, affected)| match affected {
-                true => Arc::new(AnyValuesExec::new(Arc::clone(input))) as _,
+                true => ANY_VALUES.over(Arc::clone(input)),
                 false => Arc::clone(input),
             });
             let inputs = inputs.collect();
@@ -125,109 +123,15 @@ fn fills_up(node: &Arc<dyn ExecutionPlan>) -> [Filled; 2] {
     }
 }
 
+/// Whether the planner knows columns that equal others or a constant.
+fn knows_equalities(input: &Arc<dyn ExecutionPlan>) -> bool {
+    !input.equivalence_properties().eq_group().is_empty()
+}
+
 /// Whether the planner knows values of the rows, or equalities that may not hold of NULLs.
 fn knows_values(input: &Arc<dyn ExecutionPlan>) -> bool {
     let known = input.equivalence_properties();
     let is_column = |member: &Arc<dyn PhysicalExpr>| member.is::<Column>();
     let mut classes = known.eq_group().iter();
     !known.constants().is_empty() || !classes.all(|class| class.iter().all(is_column))
-}
-
-/// Passes the rows of its input on, and tells the planner nothing of their values or their order.
-#[derive(Debug, Clone)]
-struct AnyValuesExec {
-    input: Arc<dyn ExecutionPlan>,
-    properties: Arc<PlanProperties>,
-}
-
-impl AnyValuesExec {
-    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
-        let nothing = EquivalenceProperties::new(input.schema());
-        let properties = PlanProperties::clone(input.properties()).with_eq_properties(nothing);
-        AnyValuesExec {
-            input,
-            properties: Arc::new(properties),
-        }
-    }
-}
-
-impl DisplayAs for AnyValuesExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl ExecutionPlan for AnyValuesExec {
-    fn name(&self) -> &str {
-        "AnyValuesExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(AnyValuesExec::new(input))),
-            _ => internal_err!("AnyValuesExec has one input"),
-        }
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, recompute)
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        self.input.execute(partition, context)
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        inputs: &[Arc<Statistics>],
-        _: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        match inputs {
-            [input] => Ok(Arc::clone(input)),
-            _ => internal_err!("AnyValuesExec has one input"),
-        }
-    }
-
-    fn supports_limit_pushdown(&self) -> bool {
-        true
-    }
-
-    fn cardinality_effect(&self) -> CardinalityEffect {
-        CardinalityEffect::Equal
-    }
 }

@@ -1,9 +1,10 @@
 //! `IN` over a subquery inside a larger condition, with NULL as its third value.
 
+use super::constants::simplified;
 use super::null_rules::has_no_nulls;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, Result, ScalarValue};
+use datafusion::common::{Column, DFSchemaRef, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
@@ -37,10 +38,12 @@ impl AnalyzerRule for ThreeValuedIn {
             let conditions = split_conjunction_owned(filter.predicate.clone());
             let written = conditions
                 .into_iter()
-                .map(|condition| match is_whole(&condition) {
-                    true => Ok(Transformed::no(condition)),
-                    false => written_out(condition, &filter.input, true),
-                })
+                .map(
+                    |condition| match is_whole(&condition, filter.input.schema()) {
+                        true => Ok(Transformed::no(condition)),
+                        false => written_out(condition, &filter.input, true),
+                    },
+                )
                 .collect::<Result<Vec<_>>>()?;
             if written.iter().all(|condition| !condition.transformed) {
                 return Ok(Transformed::no(LogicalPlan::Filter(filter)));
@@ -55,9 +58,11 @@ impl AnalyzerRule for ThreeValuedIn {
 }
 
 /// Whether a condition is `IN` or `NOT IN` itself, of which the planner makes the right join.
-fn is_whole(condition: &Expr) -> bool {
+fn is_whole(condition: &Expr, schema: &DFSchemaRef) -> bool {
+    // `CASE WHEN false THEN a END` has a column, but not when the planner makes the join.
     let is_join = |found: &InSubquery| {
-        found.subquery.outer_ref_columns.is_empty() && !found.expr.column_refs().is_empty()
+        found.subquery.outer_ref_columns.is_empty()
+            && !simplified(&found.expr, schema).column_refs().is_empty()
     };
     match condition {
         Expr::InSubquery(found) => !found.negated || is_join(found),

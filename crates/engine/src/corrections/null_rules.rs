@@ -10,7 +10,8 @@
 //!   placed columns contain no NULL. Only the plain form runs in parallel.
 
 use super::{holds, rewrite_expressions};
-use crate::table::{PlacedTable, PlacedTableProvider};
+use crate::provider::PlacedTableProvider;
+use crate::table::PlacedTable;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;

@@ -9,7 +9,8 @@ use datafusion::functions_aggregate::array_agg::ArrayAgg;
 use datafusion::functions_aggregate::string_agg::StringAgg;
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, GroupsAccumulator, LogicalPlan, ReversedUDAF,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Distinct, Expr, GroupsAccumulator, LogicalPlan,
+    ReversedUDAF, SortExpr,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use datafusion::physical_expr::PhysicalSortExpr;
@@ -31,6 +32,12 @@ impl AnalyzerRule for OrderedAggregates {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = plan.transform_up_with_subqueries(|node| match node {
             LogicalPlan::Aggregate(_) => rewrite_expressions(node, with_new_keys),
+            LogicalPlan::Distinct(Distinct::On(mut on)) => {
+                // It becomes an aggregate with this order.
+                let changed = on.sort_expr.as_mut().is_some_and(keep_new_keys);
+                let node = LogicalPlan::Distinct(Distinct::On(on));
+                Ok(Transformed::new_transformed(node, changed))
+            }
             other => Ok(Transformed::no(other)),
         })?;
         Ok(plan.data)
@@ -41,7 +48,13 @@ fn with_new_keys(expr: Expr) -> Result<Transformed<Expr>> {
     let Expr::AggregateFunction(mut function) = expr else {
         return Ok(Transformed::no(expr));
     };
-    let keys = &mut function.params.order_by;
+    let changed = keep_new_keys(&mut function.params.order_by);
+    let function = Expr::AggregateFunction(function);
+    Ok(Transformed::new_transformed(function, changed))
+}
+
+/// Removes keys that an earlier one makes superfluous; returns whether there were any.
+fn keep_new_keys(keys: &mut Vec<SortExpr>) -> bool {
     let before = keys.len();
     let mut seen = Vec::with_capacity(before);
     keys.retain(|key| {
@@ -49,12 +62,7 @@ fn with_new_keys(expr: Expr) -> Result<Transformed<Expr>> {
         seen.push(key.expr.clone());
         is_new
     });
-    let changed = keys.len() < before;
-    let function = Expr::AggregateFunction(function);
-    Ok(match changed {
-        true => Transformed::yes(function),
-        false => Transformed::no(function),
-    })
+    keys.len() < before
 }
 
 /// `array_agg` and `string_agg` for a session.

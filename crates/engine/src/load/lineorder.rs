@@ -9,8 +9,8 @@
 
 use super::batches::in_parallel;
 use super::encode::Encoding;
+use super::generated::{data_type, words};
 use super::place::ColumnPlacer;
-use super::ssb::{data_type, words};
 use crate::EngineError;
 use crate::coded::{CodedColumn, Domain};
 use crate::column::{ColumnFacts, PlacedColumn, buffer_of};

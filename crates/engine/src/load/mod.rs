@@ -2,6 +2,7 @@
 
 mod batches;
 mod encode;
+mod generated;
 mod held;
 mod lineorder;
 mod place;

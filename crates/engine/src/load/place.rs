@@ -149,7 +149,7 @@ impl PlacedTable {
     /// Moves the columns as `decisions` say.
     ///
     /// Columns without a decision stay, and so do those at the places of a class of operator
-    /// memory.
+    /// memory or in a pool.
     ///
     /// # Errors
     /// A placement that this machine cannot follow (before that column moves), a page that could
@@ -166,7 +166,7 @@ impl PlacedTable {
             let Some(decision) = decisions.iter().find(|d| d.column == name) else {
                 continue;
             };
-            if column.is_of_class() {
+            if !column.is_movable() {
                 continue;
             }
             let target = decision.placement.resolve(topology)?;

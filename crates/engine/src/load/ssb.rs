@@ -4,20 +4,17 @@
 //! encoded, which is cheap at their size.
 
 use super::batches::{ArrivedColumn, in_parallel, place_columns};
+use super::generated::{array, data_type};
 use super::lineorder;
 use super::place::ColumnPlacer;
 use crate::EngineError;
-use crate::coded::Domain;
 use crate::table::PlacedTable;
-use arrow::array::{
-    ArrayRef, DictionaryArray, Int32Array, StringArray, StringViewArray, UInt8Array,
-};
-use arrow::datatypes::{DataType, Field, FieldRef, UInt8Type};
+use arrow::datatypes::{Field, FieldRef};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tierloom_memory::Placement;
 use tierloom_workloads::Progress;
-use tierloom_workloads::ssb::{self, ColumnType, ColumnValues, SsbConfig, TableSpec};
+use tierloom_workloads::ssb::{self, SsbConfig, TableSpec};
 
 /// The five tables of the benchmark.
 pub struct SsbData {
@@ -101,34 +98,4 @@ fn dimension(
     let table = PlacedTable::new(spec.name, columns)?;
     progress.advance(table.rows() as u64);
     Ok(table)
-}
-
-/// The Arrow type of a generated column; text of few values is a dictionary with one-byte keys.
-pub(super) fn data_type(ty: ColumnType) -> DataType {
-    match ty {
-        ColumnType::Int32 => DataType::Int32,
-        ColumnType::Dict8 => {
-            DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8))
-        }
-        ColumnType::Text => DataType::Utf8View,
-    }
-}
-
-fn array(values: ColumnValues) -> Result<ArrayRef, EngineError> {
-    Ok(match values {
-        ColumnValues::Int32(values) => Arc::new(Int32Array::from(values)),
-        ColumnValues::Dict8 { codes, values } => Arc::new(DictionaryArray::<UInt8Type>::try_new(
-            UInt8Array::from(codes),
-            Arc::new(StringArray::from_iter_values(values)),
-        )?),
-        ColumnValues::Text(text) => Arc::new(StringViewArray::from_iter_values(text.iter())),
-    })
-}
-
-/// The values of a dictionary column as a domain of the same type.
-pub(super) fn words(words: &[&str]) -> Result<Domain, EngineError> {
-    let keys = UInt8Array::from_iter_values((0..words.len()).map(|at| at as u8));
-    let words = Arc::new(StringArray::from_iter_values(words));
-    let listed = DictionaryArray::<UInt8Type>::try_new(keys, words)?;
-    Ok(Domain::Values(Arc::new(listed)))
 }

@@ -3,7 +3,8 @@
 //! It reports what the router counted for the run; columns of tables are not operator memory and
 //! are listed by the session.
 
-use super::exec::{Operator, RoutedExec};
+use super::exec::RoutedExec;
+use super::operator::Operator;
 use super::table::{places_text, router_places};
 use crate::{Engine, EngineError, Execution};
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};

@@ -14,6 +14,7 @@
 
 mod exec;
 mod explain;
+mod operator;
 mod options;
 mod rule;
 mod stream;

@@ -3,7 +3,7 @@
 //! The allocator assigns memory by a thread-local scope, which is entered for each poll because a
 //! stream may be polled by another thread each time.
 
-use super::exec::Operator;
+use super::operator::Operator;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};

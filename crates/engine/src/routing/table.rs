@@ -3,7 +3,7 @@
 //! The rows are read from the router when a statement is planned, so a query on the table shows one
 //! moment.
 
-use super::exec::operators;
+use super::operator::{Operator, operators};
 use crate::system_table::SystemRows;
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -133,11 +133,7 @@ fn of_operators() -> impl Iterator<Item = Row> {
 }
 
 /// The places where an operator had memory, with the bytes if `with_bytes`.
-pub(super) fn places_text(
-    operator: &super::exec::Operator,
-    peaks: &[u64],
-    with_bytes: bool,
-) -> String {
+pub(super) fn places_text(operator: &Operator, peaks: &[u64], with_bytes: bool) -> String {
     let names = router_places(operator);
     // The last entry counts memory that the router left to the system allocator.
     let system = peaks.len().saturating_sub(1);
@@ -160,6 +156,6 @@ pub(super) fn places_text(
 }
 
 /// Names of the places of an operator's class.
-pub(super) fn router_places(operator: &super::exec::Operator) -> Vec<String> {
+pub(super) fn router_places(operator: &Operator) -> Vec<String> {
     tierloom_memory::router::places_of(operator.class())
 }

@@ -98,7 +98,10 @@ impl CodeFilter {
     }
 
     fn hits(&self, table: &PlacedTable, rows: Range<usize>) -> Option<Vec<u8>> {
-        let codes = table.columns()[self.column].coded()?.codes();
+        let column = &table.columns()[self.column];
+        // Without a hint the scan reads the column, which then is the error.
+        column.check_rows(rows.clone()).ok()?;
+        let codes = column.coded()?.codes();
         Some(match &self.keep {
             Keep::Nothing => vec![0; rows.len()],
             Keep::Range { low, high } => codes.in_range(rows, *low, *high),

@@ -8,9 +8,9 @@ use super::NotFused;
 use super::dimension::LoadedDimension;
 use super::distinct::distinct;
 use super::filters::{only_column, over_values, shape, test_of};
-use super::lower::{Lowered, columns_of, narrowed, not_volatile};
+use super::lower::{Lowered, columns_of, not_volatile};
 use super::measures::{Measures, StateColumn};
-use crate::coded::CodedColumn;
+use super::universe::{fact_column, over_dimension};
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::Schema;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -21,13 +21,6 @@ use tierloom_star::{ColumnFilter, Expr, GroupMap, GroupPart, StarPlan, Test};
 
 /// Largest number of foreign-key codes for which lookup tables are built.
 const MAX_KEY_CODES: u64 = 1 << 27;
-
-/// A fact column that is kept as codes.
-#[derive(Clone, Copy)]
-pub(super) struct FactColumn<'a> {
-    pub coded: &'a CodedColumn,
-    pub name: &'a str,
-}
 
 /// Groups and aggregates, over the output of the lowered plan.
 #[derive(Debug, Clone)]
@@ -86,21 +79,6 @@ fn table_bytes(expr: &Expr) -> usize {
         Expr::Constant(_) | Expr::Code { .. } => 0,
         Expr::Mapped { values, .. } => values.len() * 8,
         Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => table_bytes(a) + table_bytes(b),
-    }
-}
-
-/// The codes of fact column `column` of the universe.
-///
-/// # Errors
-/// If the column is not kept as codes.
-pub(super) fn fact_column(lowered: &Lowered, column: usize) -> Result<FactColumn<'_>, NotFused> {
-    let placed = &lowered.fact.columns()[lowered.fact_columns[column]];
-    match placed.coded() {
-        Some(coded) => Ok(FactColumn {
-            coded,
-            name: placed.name(),
-        }),
-        None => NotFused::because(format!("column {} is not kept as codes", placed.name())),
     }
 }
 
@@ -333,16 +311,4 @@ fn fact_group(
     });
     let values = found.values.swap_remove(0);
     Ok(GroupValues::Listed { part, values })
-}
-
-/// Renumbers `expr` from the universe to the columns of dimension `index`.
-pub(super) fn over_dimension(
-    lowered: &Lowered,
-    index: usize,
-    expr: &Arc<dyn PhysicalExpr>,
-) -> Result<Arc<dyn PhysicalExpr>, NotFused> {
-    let dimension = &lowered.dimensions[index];
-    let width = dimension.plan.schema().fields().len();
-    let own: Vec<usize> = (dimension.offset..dimension.offset + width).collect();
-    narrowed(expr, &own)
 }

@@ -4,8 +4,8 @@
 //! of an array. Duplicate keys would multiply fact rows and are refused.
 
 use super::NotFused;
-use super::compile::FactColumn;
 use super::distinct::distinct;
+use super::universe::FactColumn;
 use crate::coded::Domain;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;

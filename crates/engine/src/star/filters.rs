@@ -4,8 +4,8 @@
 //! listable domain takes any predicate, which is evaluated once per code.
 
 use super::NotFused;
-use super::compile::FactColumn;
 use super::lower::{columns_of, narrowed};
+use super::universe::FactColumn;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Field, Schema};
 use datafusion::logical_expr::Operator;

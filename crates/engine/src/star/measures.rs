@@ -5,10 +5,10 @@
 //! value overflows; what cannot be proved, or may be NULL where arithmetic has no NULL, is refused.
 
 use super::NotFused;
-use super::compile::{fact_column, over_dimension};
 use super::dimension::{LoadedDimension, integers};
 use super::filters::over_values;
 use super::lower::{Lowered, columns_of, not_volatile};
+use super::universe::{fact_column, over_dimension};
 use arrow::array::Array;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::logical_expr::Operator;

@@ -30,6 +30,7 @@ mod morsels;
 mod output;
 mod rule;
 mod run;
+mod universe;
 mod work;
 
 pub use exec::StarExec;

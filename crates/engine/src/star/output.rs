@@ -4,8 +4,9 @@
 //! that DataFusion's accumulators expect.
 
 use super::NotFused;
-use super::compile::{Compiled, GroupValues, fact_column};
+use super::compile::{Compiled, GroupValues};
 use super::lower::Lowered;
+use super::universe::fact_column;
 use crate::coded::{CodedColumn, from_integers};
 use arrow::array::{
     ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,

@@ -5,12 +5,13 @@
 //! because a lost morsel would otherwise give a wrong answer.
 
 use super::NotFused;
-use super::compile::{Aggregation, Compiled, compile, fact_column};
+use super::compile::{Aggregation, Compiled, compile};
 use super::dimension::LoadedDimension;
 use super::finish::Finish;
 use super::lower::Lowered;
 use super::morsels::{MorselQueue, MorselTimes, PassOptions};
 use super::output;
+use super::universe::fact_column;
 use super::work::{EarlyEnd, WorkerResult, WorkerStats, hold, naming_operator, work};
 use crate::breakdown::{broke_down, caught, said};
 use arrow::array::RecordBatch;

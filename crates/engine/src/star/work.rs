@@ -8,6 +8,7 @@ use super::compile::Compiled;
 use super::lower::Lowered;
 use super::morsels::MorselQueue;
 use crate::breakdown::{broke_down, caught};
+use crate::column::PlacedColumn;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use std::sync::Arc;
@@ -116,6 +117,10 @@ pub(super) async fn work(
                 .map_or(nothing(rows), |c| c.codes())
         })
         .collect();
+    // What the codes lie in, where it has to be checked before they are used.
+    let guarded = lowered.fact_columns.iter().map(|&i| &fact.columns()[i]);
+    let guarded = guarded.filter(|column| column.is_guarded() && column.coded().is_some());
+    let guarded: Vec<&PlacedColumn> = guarded.collect();
     let mut staging = StagingBuffers::new(&lowered, &compiled);
     let widths: Vec<CodeWidth> = columns.iter().map(Codes::width).collect();
     let plan = Arc::new(compiled.plan.clone());
@@ -127,7 +132,7 @@ pub(super) async fn work(
     loop {
         let started = Instant::now();
         let finished = naming_operator(fact.name(), || {
-            some_morsels(&mut worker, &mut staging, &columns, &cursor)
+            some_morsels(&mut worker, &mut staging, &columns, &guarded, &cursor)
         })?;
         cpu += started.elapsed();
         // Checked once per slice: growth between two checks is bounded by the rows of its morsels.
@@ -158,6 +163,7 @@ fn some_morsels(
     worker: &mut Worker,
     staging: &mut StagingBuffers,
     columns: &[Codes<'_>],
+    guarded: &[&PlacedColumn],
     cursor: &MorselQueue,
 ) -> Result<bool, EarlyEnd> {
     for _ in 0..MORSELS_PER_YIELD {
@@ -166,6 +172,10 @@ fn some_morsels(
         };
         let began = cursor.is_timed().then(Instant::now);
         let start = morsel.start;
+        for column in guarded {
+            let checked = column.check_rows(morsel.clone());
+            checked.map_err(|e| DataFusionError::External(Box::new(e)))?;
+        }
         if staging.is_empty() {
             worker.morsel(columns, morsel)?;
         } else {

@@ -79,3 +79,29 @@ pub fn unfused(tables: &[Arc<PlacedTable>]) -> Engine {
     tables.iter().for_each(|t| engine.register(t).unwrap());
     engine
 }
+
+/// Pseudorandom numbers from a seed.
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    /// From a seed that differs in every run and is printed.
+    pub fn of_this_run() -> Self {
+        let seed = std::time::SystemTime::now();
+        let seed = seed.duration_since(std::time::UNIX_EPOCH).unwrap();
+        let seed = seed.as_nanos() as u64;
+        println!("seed {seed}");
+        Numbers(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 ^ self.0 >> 31
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}

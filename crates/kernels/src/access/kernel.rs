@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::loops;
 use super::places::{places_in, span_bytes};
-use super::{Access, AccessError, CacheOp, Operation, Order, Places, SharedBytes, Touched};
+use super::{Access, AccessError, Operation, Places, SharedBytes, Touched};
 use crate::Simd;
 
 /// An access that was checked against this processor, ready to run.
@@ -59,7 +59,7 @@ impl Kernel {
             });
         }
         let unit_bytes = loops::unit_bytes(&access);
-        if is_stream(access.operation) {
+        if access.operation.is_stream() {
             loops::check_stream(&access, unit_bytes)?;
             if !access.stride_bytes.is_multiple_of(unit_bytes) {
                 return Err(AccessError::Invalid {
@@ -107,11 +107,47 @@ impl Kernel {
         batch: Range<usize>,
         places: &mut Places,
     ) -> Touched {
-        let skip = memory.as_ptr().align_offset(64).min(memory.len());
-        let memory = memory.part(skip, memory.len() - skip);
+        let memory = from_whole_line(memory);
+        let distance = self.span_bytes(memory.len());
+        self.run_lines(memory, memory.len(), distance, batch, places)
+    }
+
+    /// Makes the copies of one batch from places in `source` to the same places in `target`; on
+    /// return, all stores are complete for other threads.
+    ///
+    /// Batches may cover all of `source`, in whole lines, as far as `target` has as many. `places`
+    /// are those of a memory of twice that length: as for [`Kernel::run`], half of it is copied.
+    ///
+    /// # Panics
+    /// If the access is no copy.
+    pub fn run_across(
+        &self,
+        source: SharedBytes<'_>,
+        target: SharedBytes<'_>,
+        batch: Range<usize>,
+        places: &mut Places,
+    ) -> Touched {
+        assert!(is_copy(self.access.operation), "the access is no copy");
+        let (source, target) = (from_whole_line(source), from_whole_line(target));
+        let lines_bytes = source.len().min(target.len()) / 64 * 64;
+        let distance = target.as_ptr().addr().wrapping_sub(source.as_ptr().addr());
+        let source = source.part(0, lines_bytes);
+        self.run_lines(source, 2 * lines_bytes, distance, batch, places)
+    }
+
+    /// Makes the accesses of one batch in memory that begins with a whole line. Images of copies
+    /// are `distance` bytes from their places, and `places` those of `places_len` bytes.
+    fn run_lines(
+        &self,
+        memory: SharedBytes<'_>,
+        places_len: usize,
+        distance: usize,
+        batch: Range<usize>,
+        places: &mut Places,
+    ) -> Touched {
         // Places of another memory could be outside of this one.
-        places.fit(&self.access, memory.len());
-        let span = self.span_bytes(memory.len());
+        places.fit(&self.access, places_len);
+        let span = self.span_bytes(places_len);
         let start = batch.start.min(span).next_multiple_of(64);
         let len = batch.end.min(span).saturating_sub(start);
         let mut count = self.places_in(len);
@@ -121,27 +157,17 @@ impl Kernel {
         if count == 0 {
             return Touched::default();
         }
-        loops::run(&self.access, memory, start, count, places)
+        loops::run(&self.access, memory, distance, start, count, places)
     }
 }
 
-/// Whether any of its instructions is non-temporal.
-pub(crate) fn is_stream(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::StreamRead
-            | Operation::StreamWrite
-            | Operation::StreamCopy
-            | Operation::Mix { stream: true, .. }
-    )
+/// The memory from its first whole cache line on.
+fn from_whole_line(memory: SharedBytes<'_>) -> SharedBytes<'_> {
+    let skip = memory.as_ptr().align_offset(64).min(memory.len());
+    memory.part(skip, memory.len() - skip)
 }
 
-/// Whether the accesses are adjacent and nothing else happens between them, so that they can be
-/// merged into one large access.
-pub(crate) fn is_seamless(access: &Access) -> bool {
-    access.order == Order::Ascending
-        && access.stride_bytes == access.access_bytes
-        && access.cache_op == CacheOp::None
-        && !access.operation.is_atomic()
-        && !matches!(access.operation, Operation::Mix { .. })
+/// Whether it copies.
+fn is_copy(operation: Operation) -> bool {
+    matches!(operation, Operation::Copy | Operation::StreamCopy)
 }

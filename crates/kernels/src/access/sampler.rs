@@ -146,8 +146,17 @@ fn timed_by_system(fence: FenceMode, access: impl FnOnce() -> u64) -> u64 {
     system_ns() - start
 }
 
+impl Timer {
+    /// Overhead of a sample of a load with these fences; subtract the mean from samples.
+    ///
+    /// For other accesses use [`super::Sampler::overhead_ns`], which uses their fences.
+    pub fn overhead_ns(&self, fence: FenceMode) -> OverheadSpread {
+        self.overhead_of(|| empty_load_sample(fence))
+    }
+}
+
 /// Ticks of an empty sample of the kind that loads have.
-pub(super) fn empty_load_sample(fence: FenceMode) -> u64 {
+fn empty_load_sample(fence: FenceMode) -> u64 {
     match fence {
         _ if TimeSource::detect() == TimeSource::System => timed_by_system(fence, || 0),
         FenceMode::Full => single::empty_after_loads(),

@@ -1,6 +1,7 @@
 //! Bytes that several threads may read and write at once.
 
 use std::marker::PhantomData;
+use std::sync::atomic::AtomicU64;
 
 /// A range of memory that kernels of several threads touch at the same time, racing on purpose.
 ///
@@ -49,6 +50,18 @@ impl<'a> SharedBytes<'a> {
             len: len.min(self.len - start),
             borrow: PhantomData,
         }
+    }
+
+    /// The whole, aligned 64-bit words of the range, for threads that share them.
+    pub fn words(self) -> &'a [AtomicU64] {
+        let skip = self.start.align_offset(align_of::<AtomicU64>());
+        let words = self.len.saturating_sub(skip) / size_of::<AtomicU64>();
+        if words == 0 {
+            return &[];
+        }
+        // SAFETY: the words are inside the range, which is borrowed for `'a`, and aligned. All
+        // others touch them with atomics and assembly alone, as this type demands.
+        unsafe { std::slice::from_raw_parts(self.start.add(skip).cast(), words) }
     }
 
     /// Address of the first byte; valid while the borrow lasts.

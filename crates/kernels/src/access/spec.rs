@@ -45,6 +45,17 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Whether any of its instructions is non-temporal.
+    pub(crate) fn is_stream(self) -> bool {
+        matches!(
+            self,
+            Self::StreamRead
+                | Self::StreamWrite
+                | Self::StreamCopy
+                | Self::Mix { stream: true, .. }
+        )
+    }
+
     /// Whether any access stores.
     pub fn writes(self) -> bool {
         !matches!(
@@ -216,6 +227,16 @@ pub struct Access {
 }
 
 impl Access {
+    /// Whether the accesses are adjacent and nothing else happens between them, so that they can be
+    /// merged into one large access.
+    pub(crate) fn is_seamless(&self) -> bool {
+        self.order == Order::Ascending
+            && self.stride_bytes == self.access_bytes
+            && self.cache_op == CacheOp::None
+            && !self.operation.is_atomic()
+            && !matches!(self.operation, Operation::Mix { .. })
+    }
+
     /// `operation` from front to back over all memory, in accesses of 64 bytes with the widest
     /// vectors available.
     pub fn sequential(operation: Operation) -> Self {

@@ -3,9 +3,6 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use super::sampler;
-use super::spec::FenceMode;
-
 /// Duration of a calibration.
 const CALIBRATION: Duration = Duration::from_millis(20);
 /// Pairs of readings at each end of it; the closest pair is used.
@@ -239,13 +236,6 @@ impl Timer {
         self.ticks_to_ns(self.step_ticks)
     }
 
-    /// Overhead of a sample of a load with these fences; subtract the mean from samples.
-    ///
-    /// For other accesses use [`super::Sampler::overhead_ns`], which uses their fences.
-    pub fn overhead_ns(&self, fence: FenceMode) -> OverheadSpread {
-        self.overhead_of(|| sampler::empty_load_sample(fence))
-    }
-
     pub(super) fn overhead_of(&self, sample: impl Fn() -> u64) -> OverheadSpread {
         // Warm-up: the first samples also pay for instruction cache misses.
         for _ in 0..EMPTY_SAMPLES / 10 {
@@ -338,6 +328,7 @@ fn closest_pair(clock: TimeSource) -> (u64, Instant) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::FenceMode;
 
     #[test]
     fn ticks_never_go_back() {

@@ -2,16 +2,16 @@
 
 mod command;
 pub(crate) mod init;
+mod kind;
 mod link;
 pub(crate) mod machine;
 
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use crate::LabError;
 pub use command::GuestCommand;
+pub use kind::{GuestKind, ParseGuestKindError};
 pub use link::GuestLink;
 
 const MIB: u64 = 1 << 20;
@@ -22,72 +22,6 @@ const MOST_BYTES: u64 = 64 << 40;
 const CXL_GRAIN_BYTES: u64 = 256 * MIB;
 /// Size of the fixed memory window that the guest's CXL host bridge decodes.
 pub(crate) const CXL_WINDOW_BYTES: u64 = 4 * GIB;
-
-/// The memory layouts a guest can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum GuestKind {
-    /// Node 0 with all CPUs, node 1 with memory only, and an HMAT with 100 ns and 100 GiB/s for
-    /// node 0, 250 ns and 30 GiB/s for node 1.
-    ///
-    /// The kernel reports these values; the emulated memory does not have them.
-    TwoNodes,
-    /// Node 0 with all CPUs, and one CXL type-3 device with volatile memory, whose RAM region comes
-    /// online as node 1 in `ZONE_MOVABLE`.
-    Cxl,
-    /// The same device and region in devdax mode: programs map `/dev/dax0.0`.
-    ///
-    /// Linux uses none of its memory and changes no byte of it.
-    CxlDevdax,
-}
-
-impl GuestKind {
-    /// All kinds, in the order in which help texts list them.
-    pub const ALL: [GuestKind; 3] = [GuestKind::TwoNodes, GuestKind::Cxl, GuestKind::CxlDevdax];
-
-    /// The name in options and output, which [`FromStr`] accepts.
-    pub fn name(self) -> &'static str {
-        match self {
-            GuestKind::TwoNodes => "two-nodes",
-            GuestKind::Cxl => "cxl",
-            GuestKind::CxlDevdax => "cxl-devdax",
-        }
-    }
-
-    /// Whether guests of this kind have a CXL device.
-    pub fn has_cxl(self) -> bool {
-        match self {
-            GuestKind::TwoNodes => false,
-            GuestKind::Cxl | GuestKind::CxlDevdax => true,
-        }
-    }
-}
-
-impl fmt::Display for GuestKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// The error for text that names no guest kind.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no guest kind {given:?}; there are: two-nodes, cxl, cxl-devdax")]
-pub struct ParseGuestKindError {
-    /// The text that was given.
-    pub given: String,
-}
-
-impl FromStr for GuestKind {
-    type Err = ParseGuestKindError;
-
-    fn from_str(text: &str) -> Result<GuestKind, ParseGuestKindError> {
-        GuestKind::ALL
-            .into_iter()
-            .find(|kind| kind.name() == text)
-            .ok_or_else(|| ParseGuestKindError {
-                given: text.to_owned(),
-            })
-    }
-}
 
 /// A file or folder of the host that is copied into the guest.
 ///

@@ -66,30 +66,6 @@ impl MemoryBackend for AnonymousNuma {
         })
     }
 
-    fn populate(
-        &self,
-        mapping: &Mapping,
-        page_size: PageSize,
-        runs: &mut dyn Iterator<Item = Run>,
-    ) -> Result<(), MemoryError> {
-        populate_under_policy(page_size, runs, &mut |offset, len| {
-            mapping.populate(offset, len)
-        })
-    }
-
-    fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError> {
-        locate(mapping, offsets)
-    }
-
-    fn relocate(
-        &self,
-        mapping: &Mapping,
-        page_size: PageSize,
-        moves: &[(usize, NodeId)],
-    ) -> Result<Vec<PageState>, MemoryError> {
-        relocate(mapping, page_size, moves)
-    }
-
     fn huge_bytes(&self, mapping: &Mapping) -> Option<u64> {
         sys::huge::huge_bytes(mapping)
     }

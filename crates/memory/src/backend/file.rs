@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tierloom_topology::NodeId;
 
-use super::anonymous::{locate, populate_under_policy, relocate};
-use super::{MemoryBackend, NodeCapacity, PageState, capacity};
-use crate::placement::Run;
+use super::{MemoryBackend, NodeCapacity, capacity};
 use crate::sys::files::{FileSystem, FileSystemKind};
 use crate::sys::{self, files};
 use crate::{Mapping, MemoryError, PageSize};
@@ -368,30 +366,6 @@ impl MemoryBackend for FileBackend {
                 Err(error)
             }
         }
-    }
-
-    fn populate(
-        &self,
-        mapping: &Mapping,
-        page_size: PageSize,
-        runs: &mut dyn Iterator<Item = Run>,
-    ) -> Result<(), MemoryError> {
-        populate_under_policy(page_size, runs, &mut |offset, len| {
-            mapping.populate(offset, len)
-        })
-    }
-
-    fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError> {
-        locate(mapping, offsets)
-    }
-
-    fn relocate(
-        &self,
-        mapping: &Mapping,
-        page_size: PageSize,
-        moves: &[(usize, NodeId)],
-    ) -> Result<Vec<PageState>, MemoryError> {
-        relocate(mapping, page_size, moves)
     }
 
     fn huge_bytes(&self, mapping: &Mapping) -> Option<u64> {

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use tierloom_topology::{NodeId, Topology, WeightedInterleave};
 
-use super::anonymous::{locate, populate_under_policy, relocate};
-use super::{MemoryBackend, NodeCapacity, PageState, Placing, capacity};
-use crate::placement::{Run, check_node, list};
+use super::{MemoryBackend, NodeCapacity, Placing, capacity};
+use crate::placement::{check_node, list};
 use crate::sys;
 use crate::sys::policy::{self, MPOL_WEIGHTED_INTERLEAVE, NodeMask, Policy};
 use crate::{Mapping, MemoryError, PageSize, Placement};
@@ -176,30 +175,6 @@ impl MemoryBackend for KernelInterleave {
         // Before any page is touched: without flags `mbind` does not move pages that are present.
         self.set_policy(&mapping)?;
         Ok(mapping)
-    }
-
-    fn populate(
-        &self,
-        mapping: &Mapping,
-        page_size: PageSize,
-        runs: &mut dyn Iterator<Item = Run>,
-    ) -> Result<(), MemoryError> {
-        populate_under_policy(page_size, runs, &mut |offset, len| {
-            mapping.populate(offset, len)
-        })
-    }
-
-    fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError> {
-        locate(mapping, offsets)
-    }
-
-    fn relocate(
-        &self,
-        mapping: &Mapping,
-        page_size: PageSize,
-        moves: &[(usize, NodeId)],
-    ) -> Result<Vec<PageState>, MemoryError> {
-        relocate(mapping, page_size, moves)
     }
 
     fn huge_bytes(&self, mapping: &Mapping) -> Option<u64> {

@@ -16,6 +16,7 @@
 //! and never touches a page before [`MemoryBackend::populate`].
 
 mod anonymous;
+mod attached;
 mod capacity;
 mod devdax;
 mod fake;
@@ -31,6 +32,8 @@ use crate::placement::Run;
 use crate::{Mapping, MemoryError, PageSize};
 pub use anonymous::AnonymousNuma;
 pub(crate) use anonymous::populate_under_policy;
+use anonymous::{locate, relocate};
+pub(crate) use attached::AttachedMemory;
 pub use capacity::NodeCapacity;
 pub use devdax::{DevdaxBackend, DevdaxError};
 pub use fake::{FakeBackend, FakeCall};
@@ -67,6 +70,13 @@ pub enum Placing {
     ByClass {
         /// Name of the class.
         class: String,
+    },
+    /// A pool, whose extents are where they are.
+    ///
+    /// Pages of files are queried as far as this process has touched them; none is moved.
+    Pool {
+        /// The pool as text ("/dev/shm/demo.pool").
+        place: String,
     },
     /// The device: its pages cannot be placed.
     ///
@@ -132,7 +142,7 @@ pub trait MemoryBackend: Send + Sync + Debug {
     /// Populates the pages of `runs`, each run on its node.
     ///
     /// Called on a worker thread, whose NUMA policy is restored before this returns, whatever the
-    /// outcome.
+    /// outcome. By default a bind of the thread to the node of each run places them.
     ///
     /// # Errors
     /// [`MemoryError::Syscall`] for the first run that failed. Pages populated until then stay.
@@ -141,13 +151,19 @@ pub trait MemoryBackend: Send + Sync + Debug {
         mapping: &Mapping,
         page_size: PageSize,
         runs: &mut dyn Iterator<Item = Run>,
-    ) -> Result<(), MemoryError>;
+    ) -> Result<(), MemoryError> {
+        populate_under_policy(page_size, runs, &mut |offset, len| {
+            mapping.populate(offset, len)
+        })
+    }
 
-    /// Queries the node of the page at each byte offset.
+    /// Queries the node of the page at each byte offset; by default the kernel's answer.
     ///
     /// # Errors
     /// [`MemoryError::Syscall`] if the query as a whole is refused.
-    fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError>;
+    fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError> {
+        locate(mapping, offsets)
+    }
 
     /// Moves the page (of `page_size`) at each byte offset to the node paired with it, keeping the
     /// contents. Returns the state of each page after the move.
@@ -160,7 +176,9 @@ pub trait MemoryBackend: Send + Sync + Debug {
         mapping: &Mapping,
         page_size: PageSize,
         moves: &[(usize, NodeId)],
-    ) -> Result<Vec<PageState>, MemoryError>;
+    ) -> Result<Vec<PageState>, MemoryError> {
+        relocate(mapping, page_size, moves)
+    }
 
     /// Bytes of `mapping` that are mapped as huge pages; `None` if the backend does not know.
     ///

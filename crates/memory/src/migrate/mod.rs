@@ -80,8 +80,59 @@ pub struct Migration<'a> {
     is_whole: bool,
 }
 
+impl Region {
+    /// Prepares a migration of the pages to another placement.
+    ///
+    /// Nothing moves before the first [`Migration::step`]. The region can be read meanwhile, since
+    /// the kernel keeps the contents.
+    ///
+    /// # Errors
+    /// [`MemoryError`] if the placement names no nodes, or nodes that cannot be used or are too
+    /// full.
+    pub fn migrate(
+        &self,
+        to: &Placement,
+        topology: &Topology,
+        options: MigrationOptions,
+    ) -> Result<Migration<'_>, MemoryError> {
+        Migration::begin(self, to, topology, options)
+    }
+
+    /// Prepares a migration of some of the pages, to where they would be if the whole region had
+    /// the placement.
+    ///
+    /// [`Region::placement`] does not change, so a migration of the same part to it reverts this
+    /// one.
+    ///
+    /// # Errors
+    /// Same as [`Region::migrate`], and [`MemoryError::Migration`] for pages outside the region.
+    pub fn migrate_part(
+        &self,
+        to: &Placement,
+        part: Range<u64>,
+        topology: &Topology,
+        options: MigrationOptions,
+    ) -> Result<Migration<'_>, MemoryError> {
+        Migration::begin_part(self, to, part, topology, options)
+    }
+
+    /// Continues an interrupted migration of this region.
+    ///
+    /// # Errors
+    /// Same as [`Region::migrate`], and [`MemoryError::Migration`] if the state is of another
+    /// region.
+    pub fn resume_migration(
+        &self,
+        state: MigrationState,
+        topology: &Topology,
+        options: MigrationOptions,
+    ) -> Result<Migration<'_>, MemoryError> {
+        Migration::resume(self, state, topology, options)
+    }
+}
+
 impl<'a> Migration<'a> {
-    pub(crate) fn begin(
+    fn begin(
         region: &'a Region,
         to: &Placement,
         topology: &Topology,
@@ -98,7 +149,7 @@ impl<'a> Migration<'a> {
     }
 
     /// Migrates only the pages of `part`; the region's recorded placement does not change.
-    pub(crate) fn begin_part(
+    fn begin_part(
         region: &'a Region,
         to: &Placement,
         part: Range<u64>,
@@ -123,7 +174,7 @@ impl<'a> Migration<'a> {
         Self::checked(region, to.clone(), state, topology, options, false)
     }
 
-    pub(crate) fn resume(
+    fn resume(
         region: &'a Region,
         state: MigrationState,
         topology: &Topology,
@@ -166,6 +217,12 @@ impl<'a> Migration<'a> {
             Placing::ByClass { class } => {
                 return Err(fail(&format!(
                     "its pages are where memory class {class} has its places; give the class other places and make it again"
+                )));
+            }
+            Placing::Pool { place } => {
+                return Err(fail(&format!(
+                    "its pages are in pool {place}, where others may read them; load it without \
+                     the pool to place it"
                 )));
             }
             Placing::ByPlacement | Placing::Kernel { .. } => {}

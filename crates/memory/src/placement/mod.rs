@@ -9,6 +9,7 @@
 //!                                --runs(pages)--------> 000 22 000 22 ...
 //! ```
 
+mod error;
 mod resolve;
 mod runs;
 mod spec;
@@ -18,7 +19,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use tierloom_topology::NodeId;
 
-use crate::PlacementError;
+pub use error::PlacementError;
 pub(crate) use resolve::{check_node, list};
 pub use runs::{Run, Runs};
 pub use spec::{PlacementSpec, Target};

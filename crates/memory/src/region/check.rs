@@ -55,6 +55,7 @@ pub(crate) fn placement_is_ours(
         Placing::ByClass { class } => {
             format!("the places of memory class {class} decide")
         }
+        Placing::Pool { place } => format!("its pages are in pool {place}"),
         Placing::Fixed { place } => format!("its pages are fixed on {place}"),
     };
     Err(MemoryError::PlacementNotOurs {

@@ -1,5 +1,6 @@
 //! Regions: mapped, populated ranges with a placement, the unit of audit and migration.
 
+mod attached;
 mod check;
 mod prefault;
 mod slice;
@@ -9,10 +10,7 @@ use std::time::{Duration, Instant};
 
 use tierloom_topology::{NodeId, Topology};
 
-use crate::audit::{Audit, AuditMode};
 use crate::backend::{MemoryBackend, Placing};
-use crate::migrate::{Migration, MigrationOptions, MigrationState};
-use crate::snapshot::{self, PageSnapshot};
 use crate::{Mapping, MemoryError, PageSize, Placement};
 pub use slice::RegionSlice;
 
@@ -202,79 +200,6 @@ impl Region {
         range: std::ops::Range<usize>,
     ) -> Result<RegionSlice, MemoryError> {
         RegionSlice::new(Arc::clone(self), range)
-    }
-
-    /// Queries the kernel for the nodes of the pages.
-    ///
-    /// # Errors
-    /// [`MemoryError::Syscall`] if the kernel refuses the query and more than one node is possible.
-    pub fn audit(&self, mode: AuditMode) -> Result<Audit, MemoryError> {
-        self.snapshot(mode).map(|snapshot| snapshot.to_audit())
-    }
-
-    /// Queries the node of each page and stores it, for comparison with a later snapshot.
-    ///
-    /// # Errors
-    /// Same as [`Region::audit`].
-    pub fn snapshot(&self, mode: AuditMode) -> Result<PageSnapshot, MemoryError> {
-        snapshot::take(self, mode)
-    }
-
-    /// Number of the pages in `earlier` that are on another node now.
-    ///
-    /// # Errors
-    /// Same as [`Region::audit`], and [`MemoryError::Snapshots`] if `earlier` is of another region.
-    pub fn moved_since(&self, earlier: &PageSnapshot) -> Result<u64, MemoryError> {
-        earlier.moved(&self.snapshot(earlier.mode())?)
-    }
-
-    /// Prepares a migration of the pages to another placement.
-    ///
-    /// Nothing moves before the first [`Migration::step`]. The region can be read meanwhile, since
-    /// the kernel keeps the contents.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if the placement names no nodes, or nodes that cannot be used or are too
-    /// full.
-    pub fn migrate(
-        &self,
-        to: &Placement,
-        topology: &Topology,
-        options: MigrationOptions,
-    ) -> Result<Migration<'_>, MemoryError> {
-        Migration::begin(self, to, topology, options)
-    }
-
-    /// Prepares a migration of some of the pages, to where they would be if the whole region had
-    /// the placement.
-    ///
-    /// [`Region::placement`] does not change, so a migration of the same part to it reverts this
-    /// one.
-    ///
-    /// # Errors
-    /// Same as [`Region::migrate`], and [`MemoryError::Migration`] for pages outside the region.
-    pub fn migrate_part(
-        &self,
-        to: &Placement,
-        part: std::ops::Range<u64>,
-        topology: &Topology,
-        options: MigrationOptions,
-    ) -> Result<Migration<'_>, MemoryError> {
-        Migration::begin_part(self, to, part, topology, options)
-    }
-
-    /// Continues an interrupted migration of this region.
-    ///
-    /// # Errors
-    /// Same as [`Region::migrate`], and [`MemoryError::Migration`] if the state is of another
-    /// region.
-    pub fn resume_migration(
-        &self,
-        state: MigrationState,
-        topology: &Topology,
-        options: MigrationOptions,
-    ) -> Result<Migration<'_>, MemoryError> {
-        Migration::resume(self, state, topology, options)
     }
 
     pub(crate) fn mapping(&self) -> &Mapping {

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::kernel::read_start;
+use super::read::read_start;
 use crate::backend::NodeCapacity;
 
 /// Mount points of control groups version 2; the second one is where hybrid set-ups have it.

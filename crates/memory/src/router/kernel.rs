@@ -2,8 +2,7 @@
 //!
 //! Nothing here allocates or goes through `std::fs`: it runs inside the global allocator.
 
-use std::ffi::CStr;
-
+use super::read::read_start;
 use crate::backend::NodeCapacity;
 use crate::sys::policy::{NodeMask, Policy, ThreadPolicy, set_range};
 use crate::sys::{base_page_bytes, last_errno};
@@ -154,23 +153,6 @@ fn free_bytes(node: u8) -> Result<u64, i32> {
     let cache =
         field(text, b"Active(file):").unwrap_or(0) + field(text, b"Inactive(file):").unwrap_or(0);
     Ok(NodeCapacity::from_meminfo(total, free, cache).free_bytes)
-}
-
-/// Reads the start of a file whose path ends with a zero byte; returns the number of bytes.
-pub(super) fn read_start(path: &[u8], into: &mut [u8]) -> Result<usize, i32> {
-    let path = CStr::from_bytes_until_nul(path).map_err(|_| libc::EINVAL)?;
-    // SAFETY: a `CStr` ends with a zero byte.
-    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    if file < 0 {
-        return Err(last_errno());
-    }
-    // SAFETY: `into` is exclusively borrowed and writable for its length.
-    let read = unsafe { libc::read(file, into.as_mut_ptr().cast(), into.len()) };
-    // `close` may change errno, so it is read first.
-    let errno = last_errno();
-    // SAFETY: the descriptor was opened above, and nothing uses it after this.
-    unsafe { libc::close(file) };
-    usize::try_from(read).map_err(|_| errno)
 }
 
 /// The value of a line of meminfo, converted from KiB to bytes.

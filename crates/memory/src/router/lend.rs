@@ -8,8 +8,7 @@ use tierloom_topology::NodeId;
 use super::events::Why;
 use super::route::{Passed, Router};
 use super::{Class, ClassScope, OperatorId, ROUTER};
-use crate::backend::{AnonymousNuma, MemoryBackend, NodeCapacity, PageState, Placing};
-use crate::placement::Run;
+use crate::backend::{MemoryBackend, NodeCapacity, PageState, Placing};
 use crate::{Mapping, MemoryError, PageSize};
 
 /// Memory backend that takes regions from the places of one class.
@@ -17,7 +16,8 @@ use crate::{Mapping, MemoryError, PageSize};
 /// The first place with room serves a region; falling back to a later one is recorded as for any
 /// block. Unlike an operator's block, a region is refused when all places of its class are full,
 /// since its creator can handle an error. Regions must have the placement `default`. Their pages
-/// are not migrated, because class and place follow from the address.
+/// are not migrated, because class and place follow from the address. Where a place names no nodes,
+/// the kernel chooses them when the region is populated.
 #[derive(Clone, Copy)]
 pub struct ClassBackend {
     class: Class,
@@ -106,21 +106,6 @@ impl MemoryBackend for ClassBackend {
             mapping.as_mut_slice().fill(0);
         }
         Ok(mapping)
-    }
-
-    fn populate(
-        &self,
-        mapping: &Mapping,
-        page_size: PageSize,
-        runs: &mut dyn Iterator<Item = Run>,
-    ) -> Result<(), MemoryError> {
-        // The router has populated the pages if the place names nodes. Otherwise the kernel chooses
-        // the node, now.
-        AnonymousNuma::new().populate(mapping, page_size, runs)
-    }
-
-    fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError> {
-        AnonymousNuma::new().locate(mapping, offsets)
     }
 
     fn relocate(

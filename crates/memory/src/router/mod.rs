@@ -46,6 +46,7 @@ mod orders;
 mod present;
 #[cfg(test)]
 mod pressure;
+mod read;
 mod reserve;
 mod route;
 mod scope;

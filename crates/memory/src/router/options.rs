@@ -1,5 +1,7 @@
 //! Options of the router, and the errors of its configuration.
 
+use std::str::FromStr;
+
 use serde::Serialize;
 
 use super::Class;
@@ -125,6 +127,20 @@ pub enum RouterError {
         /// The errno of the last `mmap`.
         errno: i32,
     },
+}
+
+impl FromStr for Class {
+    type Err = RouterError;
+
+    /// Finds a class by its name, in any letter case.
+    ///
+    /// # Errors
+    /// [`RouterError::UnknownClass`]; its message lists the names.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wanted = text.trim().to_ascii_lowercase();
+        let found = Class::ALL.into_iter().find(|class| class.name() == wanted);
+        found.ok_or(RouterError::UnknownClass { asked: wanted })
+    }
 }
 
 fn class_names() -> String {

@@ -4,7 +4,6 @@
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
@@ -68,20 +67,6 @@ impl fmt::Display for Class {
 impl Serialize for Class {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
-    }
-}
-
-impl FromStr for Class {
-    type Err = super::RouterError;
-
-    /// Finds a class by its name, in any letter case.
-    ///
-    /// # Errors
-    /// [`super::RouterError::UnknownClass`]; its message lists the names.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wanted = text.trim().to_ascii_lowercase();
-        let found = Class::ALL.into_iter().find(|class| class.name() == wanted);
-        found.ok_or(super::RouterError::UnknownClass { asked: wanted })
     }
 }
 

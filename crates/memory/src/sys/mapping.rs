@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{files, last_errno};
 use crate::PageSize;
+use crate::shared::SharedRange;
 
 /// Called just before the memory is unmapped.
 type BeforeUnmap = Box<dyn FnOnce() + Send + Sync>;
@@ -22,6 +25,8 @@ pub(crate) enum Backing {
     Anonymous,
     /// Memory of another owner, who keeps it mapped and gets it back through `before_unmap`.
     Lent,
+    /// Part of a range that others read too. Nobody writes to it.
+    Shared { _kept: Kept },
     /// A file, mapped shared from this offset on.
     SharedFile { file: File, offset_bytes: u64 },
     /// A file, mapped copy-on-write from its start.
@@ -30,13 +35,19 @@ pub(crate) enum Backing {
     Device { file: File, offset_bytes: u64 },
 }
 
+/// What a part of a shared range keeps. In this order: the range is let go before its owner.
+pub(crate) struct Kept {
+    _range: Arc<SharedRange>,
+    _owner: Arc<dyn Send + Sync>,
+}
+
 impl Backing {
     /// Arguments for `mmap`: flags, descriptor and offset.
     fn arguments(&self) -> Result<(libc::c_int, libc::c_int, libc::off_t), i32> {
         let offset = |bytes: u64| libc::off_t::try_from(bytes).map_err(|_| libc::EOVERFLOW);
         Ok(match self {
             Self::Anonymous => (libc::MAP_ANONYMOUS, -1, 0),
-            Self::Lent => return Err(libc::EINVAL),
+            Self::Lent | Self::Shared { .. } => return Err(libc::EINVAL),
             Self::SharedFile { file, offset_bytes } | Self::Device { file, offset_bytes } => {
                 (libc::MAP_SHARED, file.as_raw_fd(), offset(*offset_bytes)?)
             }
@@ -143,6 +154,30 @@ impl Mapping {
         }
     }
 
+    /// A part of a shared range, for reading; it keeps the range mapped, and then its owner.
+    ///
+    /// # Errors
+    /// `EINVAL` for bytes outside the range, or none.
+    pub(crate) fn shared(
+        range: Arc<SharedRange>,
+        bytes: Range<usize>,
+        owner: Arc<dyn Send + Sync>,
+    ) -> Result<Self, i32> {
+        let part = range.as_slice().get(bytes).filter(|part| !part.is_empty());
+        let part = NonNull::from(part.ok_or(libc::EINVAL)?);
+        Ok(Self {
+            address: part.cast(),
+            size_bytes: part.len(),
+            backing: Backing::Shared {
+                _kept: Kept {
+                    _range: range,
+                    _owner: owner,
+                },
+            },
+            before_unmap: None,
+        })
+    }
+
     /// Makes one `mmap` as a program would, and returns the time of the call.
     ///
     /// With [`PageSize::Thp`] the address is aligned for huge pages; it is chosen before the clock
@@ -243,7 +278,10 @@ impl Mapping {
         match &self.backing {
             Backing::Device { .. } => true,
             Backing::SharedFile { file, .. } => files::is_on_dax(file),
-            Backing::Anonymous | Backing::Lent | Backing::PrivateFile { .. } => false,
+            Backing::Anonymous
+            | Backing::Lent
+            | Backing::Shared { .. }
+            | Backing::PrivateFile { .. } => false,
         }
     }
 
@@ -255,7 +293,12 @@ impl Mapping {
     }
 
     /// The bytes of the mapping, for writing.
+    ///
+    /// # Panics
+    /// If it is a part of a shared range, which others read.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        let is_shared = matches!(self.backing, Backing::Shared { .. });
+        assert!(!is_shared, "the mapping is not for writing");
         // SAFETY: as in `as_slice`; the range is also mapped writable, and `&mut self` makes this
         // the only access.
         unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.size_bytes) }
@@ -367,7 +410,7 @@ impl Drop for Mapping {
         if let Some(action) = self.before_unmap.take() {
             action();
         }
-        if self.size_bytes == 0 || matches!(self.backing, Backing::Lent) {
+        if self.size_bytes == 0 || matches!(self.backing, Backing::Lent | Backing::Shared { .. }) {
             return;
         }
         // SAFETY: the range is owned by this value, and no reference into it can outlive it.

@@ -2,8 +2,18 @@
 
 use super::kind::Kind;
 use super::prices::{Device, Dimm, Prices};
-use super::sensitivity::Group;
 use super::words::{gib, money, share_words};
+use serde::{Deserialize, Serialize};
+
+/// Group of assumptions that a variation belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Group {
+    /// One price, by 20 %.
+    Price,
+    /// Any other assumption: what is on sale, what is allowed, what is counted.
+    Rule,
+}
 
 /// One variation of the assumptions.
 pub(super) struct Change {

@@ -1,5 +1,6 @@
 //! Errors of price files and of requests about prices.
 
+use crate::error::MisreadError;
 use thiserror::Error;
 
 /// Prices that cannot be used.
@@ -7,44 +8,9 @@ use thiserror::Error;
 /// Messages about a file give its name, the line, the field and what was expected there.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum PriceError {
-    /// Text that is not YAML, or a value of the wrong type.
-    #[error("{file}:{line}: cannot read prices{}: {message}", at(.field))]
-    Syntax {
-        /// File as named by the caller.
-        file: String,
-        /// Line, from 1; 0 if unknown.
-        line: u64,
-        /// Path of the field (`devices[0].slots`), empty at the top.
-        field: String,
-        /// Message of the parser: what it found and expected.
-        message: String,
-    },
-    /// A key that price files do not have.
-    #[error("{file}:{line}: unknown key {key:?}{}: expected {hint}", at(.field))]
-    UnknownKey {
-        /// File as named by the caller.
-        file: String,
-        /// Line of the key, from 1.
-        line: u64,
-        /// Path of the mapping that has the key.
-        field: String,
-        /// The unknown key, as written.
-        key: String,
-        /// Allowed keys, and the most similar one.
-        hint: String,
-    },
-    /// A required field is absent.
-    #[error("{file}:{line}: `{field}` is missing: {expected}")]
-    Missing {
-        /// File as named by the caller.
-        file: String,
-        /// Line of the mapping that lacks it.
-        line: u64,
-        /// Path of the missing field.
-        field: String,
-        /// Description of the value that is missing.
-        expected: &'static str,
-    },
+    /// The file cannot be read.
+    #[error(transparent)]
+    Misread(#[from] MisreadError),
     /// A value out of range, or of the wrong form.
     #[error("{}: `{field}` is {found}, expected {expected}", spot(.file, *.line))]
     Value {
@@ -101,13 +67,5 @@ fn spot(file: &str, line: u64) -> String {
         file.into()
     } else {
         format!("{file}:{line}")
-    }
-}
-
-fn at(field: &str) -> String {
-    if field.is_empty() {
-        String::new()
-    } else {
-        format!(" at `{field}`")
     }
 }

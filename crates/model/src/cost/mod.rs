@@ -41,13 +41,14 @@ mod throughput;
 mod words;
 mod yaml;
 
+pub use changes::Group;
 pub use config::{Config, ConfigDevices, DimmSet};
 pub use error::PriceError;
 pub use findings::{DemandRange, Findings, KindFindings, Saving, findings};
 pub use kind::Kind;
 pub use offer::{Offer, cheapest};
 pub use prices::{BUILTIN_YAML, Cpu, Device, Dimm, Prices, Rules, SCHEMA};
-pub use sensitivity::{Decider, Group, Metric, Movement, Sensitivity, deciders, sensitivities};
+pub use sensitivity::{Decider, Metric, Movement, Sensitivity, deciders, sensitivities};
 pub use sentences::sentences;
 pub use throughput::{queries_per_hour, scaled, ssb_filling};
 pub use words::{gib, money, share_words};

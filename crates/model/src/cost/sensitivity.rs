@@ -3,7 +3,7 @@
 //! The assumptions that change a finding most are reported with it, so that readers know which
 //! prices to check.
 
-use super::changes::{Change, changes};
+use super::changes::{Change, Group, changes};
 use super::findings::{Findings, findings};
 use super::kind::Kind;
 use super::prices::Prices;
@@ -116,16 +116,6 @@ impl Movement {
         );
         format!("{}: {before} -> {after}", self.metric.words())
     }
-}
-
-/// Group of assumptions that a variation belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Group {
-    /// One price, by 20 %.
-    Price,
-    /// Any other assumption: what is on sale, what is allowed, what is counted.
-    Rule,
 }
 
 /// Effect of one varied assumption on the findings.

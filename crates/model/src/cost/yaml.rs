@@ -2,8 +2,7 @@
 
 use super::error::PriceError;
 use super::prices::Prices;
-use crate::machine::yaml::{Misread, line_of};
-use serde_saphyr::Error as YamlError;
+use crate::machine::yaml::{line_of, read};
 
 impl Prices {
     /// Reads prices from `text`; `file_name` is used in errors only.
@@ -13,8 +12,7 @@ impl Prices {
     /// numbers out of range, another schema version, a DIMM that is listed twice or has no price, a
     /// value without a source.
     pub fn from_yaml(text: &str, file_name: &str) -> Result<Prices, PriceError> {
-        let prices: Prices =
-            serde_saphyr::from_str(text).map_err(|e| explain(&e, text, file_name))?;
+        let prices: Prices = read(text, file_name, "prices", expected_for)?;
         prices.check_file(file_name, |field| line_of(text, field))?;
         Ok(prices)
     }
@@ -28,40 +26,6 @@ impl Prices {
             name: self.name.clone(),
             message: e.to_string(),
         })
-    }
-}
-
-fn explain(error: &YamlError, text: &str, file: &str) -> PriceError {
-    let file = file.to_owned();
-    match Misread::of(error, text) {
-        Misread::UnknownKey {
-            line,
-            field,
-            key,
-            known,
-        } => PriceError::UnknownKey {
-            file,
-            line,
-            field,
-            key,
-            hint: known,
-        },
-        Misread::Missing { line, field, key } => PriceError::Missing {
-            file,
-            line,
-            field,
-            expected: expected_for(key),
-        },
-        Misread::Syntax {
-            line,
-            field,
-            message,
-        } => PriceError::Syntax {
-            file,
-            line,
-            field,
-            message,
-        },
     }
 }
 

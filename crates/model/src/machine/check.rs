@@ -344,19 +344,12 @@ fn tlb_fields<'a>(t: &'a Tlb, take: Take<'_, 'a>) {
 }
 
 fn concurrency_fields<'a>(c: &'a Concurrency, take: Take<'_, 'a>) {
+    #[rustfmt::skip]
     let lines = [
-        (
-            "sequential_scalar",
-            "sequential scalar",
-            &c.sequential_scalar,
-        ),
+        ("sequential_scalar", "sequential scalar", &c.sequential_scalar),
         ("sequential_simd", "sequential SIMD", &c.sequential_simd),
         ("random", "random", &c.random),
-        (
-            "random_prefetched",
-            "random prefetched",
-            &c.random_prefetched,
-        ),
+        ("random_prefetched", "random prefetched", &c.random_prefetched),
         ("dependent", "dependent", &c.dependent),
     ];
     let lines = lines.map(|(key, label, value)| (key, label, "lines", value, Allowed::AtLeastOne));
@@ -388,17 +381,12 @@ fn execution_fields<'a>(m: &'a Machine, take: Take<'_, 'a>) {
     let c = &m.concurrency;
     let (store, nt) = ("cached stores", "non-temporal stores");
     let gain = "gain of all hardware threads of a core";
+    #[rustfmt::skip]
     let in_flight = [
         ("store", store, "lines", c.store.as_ref(), AtLeastOne),
         ("nt_store", nt, "lines", c.nt_store.as_ref(), AtLeastOne),
         ("smt_gain", gain, "x", c.smt_gain.as_ref(), AtLeastOne),
-        (
-            "core_gbps",
-            "most that one core moves",
-            "GB/s",
-            c.core_gbps.as_ref(),
-            Positive,
-        ),
+        ("core_gbps", "most that one core moves", "GB/s", c.core_gbps.as_ref(), Positive),
     ];
     let group = Section::Part("concurrency.", "in flight, ");
     present(group, in_flight, take);
@@ -435,33 +423,16 @@ fn tier_fields<'a>(index: usize, t: &'a Tier, take: Take<'_, 'a>) {
         "steepness above the knee",
     );
     let curve = &t.loaded;
+    #[rustfmt::skip]
     let tier = [
         ("devices", "devices", "devices", &t.devices, Count),
-        (
-            "capacity_bytes",
-            capacity,
-            "bytes",
-            &t.capacity_bytes,
-            Positive,
-        ),
+        ("capacity_bytes", capacity, "bytes", &t.capacity_bytes, Positive),
         ("read_gbps", read, "GB/s", &t.read_gbps, Positive),
         ("write_gbps", write, "GB/s", &t.write_gbps, Positive),
         ("idle_latency_ns", idle, "ns", &t.idle_latency_ns, Positive),
-        (
-            "loaded.ratio_at_peak",
-            ratio,
-            "x",
-            &curve.ratio_at_peak,
-            AtLeastOne,
-        ),
+        ("loaded.ratio_at_peak", ratio, "x", &curve.ratio_at_peak, AtLeastOne),
         ("loaded.knee", knee, "of peak", &curve.knee, Fraction),
-        (
-            "loaded.exponent",
-            steep,
-            "exponent",
-            &curve.exponent,
-            Positive,
-        ),
+        ("loaded.exponent", steep, "exponent", &curve.exponent, Positive),
     ];
     let group = Section::Tier(index, &t.name);
     let (nt, random) = (
@@ -473,36 +444,13 @@ fn tier_fields<'a>(index: usize, t: &'a Tier, take: Take<'_, 'a>) {
         "wait for ownership",
         "switches",
     );
+    #[rustfmt::skip]
     let more = [
-        (
-            "nt_write_gbps",
-            nt,
-            "GB/s",
-            t.nt_write_gbps.as_ref(),
-            Positive,
-        ),
-        (
-            "random_share",
-            random,
-            "share",
-            t.random_share.as_ref(),
-            Part,
-        ),
+        ("nt_write_gbps", nt, "GB/s", t.nt_write_gbps.as_ref(), Positive),
+        ("random_share", random, "share", t.random_share.as_ref(), Part),
         ("duplex", duplex, "share", t.duplex.as_ref(), Share),
-        (
-            "ownership_ns",
-            own,
-            "ns",
-            t.ownership_ns.as_ref(),
-            NotNegative,
-        ),
-        (
-            "write_latency_ns",
-            "write latency",
-            "ns",
-            t.write_latency_ns.as_ref(),
-            Positive,
-        ),
+        ("ownership_ns", own, "ns", t.ownership_ns.as_ref(), NotNegative),
+        ("write_latency_ns", "write latency", "ns", t.write_latency_ns.as_ref(), Positive),
         ("switch_ns", switch, "ns", t.switch_ns.as_ref(), NotNegative),
     ];
     rows(group, tier, take);

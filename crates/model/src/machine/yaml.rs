@@ -5,7 +5,8 @@
 
 use super::Machine;
 use super::check::nearest_of;
-use crate::error::ProfileError;
+use crate::error::{MisreadError, ProfileError};
+use serde::de::DeserializeOwned;
 use serde_saphyr::Error as YamlError;
 
 impl Machine {
@@ -16,8 +17,7 @@ impl Machine {
     /// numbers out of range or not finite, unknown or repeated tier names, another schema version,
     /// a number without a source.
     pub fn from_yaml(text: &str, file_name: &str) -> Result<Machine, ProfileError> {
-        let machine: Machine =
-            serde_saphyr::from_str(text).map_err(|e| explain(&e, text, file_name))?;
+        let machine: Machine = read(text, file_name, "machine profile", expected_for)?;
         machine.check_file(file_name, |field| line_of(text, field))?;
         Ok(machine)
     }
@@ -34,37 +34,23 @@ impl Machine {
     }
 }
 
-/// Error of the YAML parser in a file of numbers with sources, with the path of the field.
-pub(crate) enum Misread {
-    /// A key that the mapping `field` does not allow; `known` lists the allowed ones.
-    UnknownKey {
-        line: u64,
-        field: String,
-        key: String,
-        known: String,
-    },
-    /// The key `key` is missing; `field` is its whole path, `line` the first line of its mapping.
-    Missing {
-        line: u64,
-        field: String,
-        key: &'static str,
-    },
-    /// Any other error.
-    Syntax {
-        line: u64,
-        field: String,
-        message: String,
-    },
-}
-
-impl Misread {
-    pub(crate) fn of(error: &YamlError, text: &str) -> Self {
+/// Reads a file of numbers with sources; `what` names its contents, and `expected_for` describes
+/// the value of a key that is missing.
+pub(crate) fn read<T: DeserializeOwned>(
+    text: &str,
+    file: &str,
+    what: &'static str,
+    expected_for: fn(&str) -> &'static str,
+) -> Result<T, MisreadError> {
+    serde_saphyr::from_str(text).map_err(|error: YamlError| {
+        let file = file.to_owned();
         let line = error.location().map_or(0, |l| l.line());
         let column = error.location().map_or(0, |l| l.column());
         match error.without_snippet() {
             YamlError::SerdeUnknownField {
                 field, expected, ..
-            } => Misread::UnknownKey {
+            } => MisreadError::UnknownKey {
+                file,
                 line,
                 field: owner_path(text, line, column),
                 key: field.clone(),
@@ -77,54 +63,23 @@ impl Misread {
                 } else {
                     format!("{owner}.{field}")
                 };
-                Misread::Missing {
+                MisreadError::Missing {
+                    file,
                     // The parser reports some line of the mapping; readers look at its first.
                     line: start_of(text, &owner),
                     field: path,
-                    key: field,
+                    expected: expected_for(field),
                 }
             }
-            other => Misread::Syntax {
+            other => MisreadError::Syntax {
+                file,
+                what,
                 line,
                 field: path_at(text, line),
                 message: first_line(&other.to_string()),
             },
         }
-    }
-}
-
-fn explain(error: &YamlError, text: &str, file: &str) -> ProfileError {
-    let file = file.to_owned();
-    match Misread::of(error, text) {
-        Misread::UnknownKey {
-            line,
-            field,
-            key,
-            known,
-        } => ProfileError::UnknownKey {
-            file,
-            line,
-            field,
-            key,
-            hint: format!("expected {known}"),
-        },
-        Misread::Missing { line, field, key } => ProfileError::Missing {
-            file,
-            line,
-            field,
-            expected: expected_for(key).into(),
-        },
-        Misread::Syntax {
-            line,
-            field,
-            message,
-        } => ProfileError::Syntax {
-            file,
-            line,
-            field,
-            message,
-        },
-    }
+    })
 }
 
 /// Description of the value that is missing.

@@ -94,108 +94,24 @@ const PRICE: &[&str] = &["lo_extendedprice"];
 // Discounts are 0 to 10 per cent; the queries of the first flight select three of these values.
 const DISCOUNT: (&str, f64) = ("lo_discount", 3.0 / 11.0);
 
+// A row per query.
+#[rustfmt::skip]
 const QUERIES: [QueryParameters; 13] = [
-    query(
-        "q1.1",
-        &[DISCOUNT, ("lo_quantity", 24.0 / 50.0)],
-        &[(Date, 1.0 / 7.0)],
-        PRICE,
-        1,
-    ),
-    query(
-        "q1.2",
-        &[DISCOUNT, ("lo_quantity", 10.0 / 50.0)],
-        &[(Date, 1.0 / 84.0)],
-        PRICE,
-        1,
-    ),
-    query(
-        "q1.3",
-        &[DISCOUNT, ("lo_quantity", 5.0 / 50.0)],
-        &[(Date, 1.0 / 364.0)],
-        PRICE,
-        1,
-    ),
-    query(
-        "q2.1",
-        &[],
-        &[(Part, 1.0 / 25.0), (Supplier, 0.2), (Date, 1.0)],
-        REVENUE,
-        280,
-    ),
-    query(
-        "q2.2",
-        &[],
-        &[(Part, 1.0 / 125.0), (Supplier, 0.2), (Date, 1.0)],
-        REVENUE,
-        56,
-    ),
-    query(
-        "q2.3",
-        &[],
-        &[(Part, 1.0 / 1000.0), (Supplier, 0.2), (Date, 1.0)],
-        REVENUE,
-        7,
-    ),
-    query(
-        "q3.1",
-        &[],
-        &[(Customer, 0.2), (Supplier, 0.2), (Date, 6.0 / 7.0)],
-        REVENUE,
-        150,
-    ),
-    query(
-        "q3.2",
-        &[],
-        &[(Customer, 0.04), (Supplier, 0.04), (Date, 6.0 / 7.0)],
-        REVENUE,
-        600,
-    ),
-    query(
-        "q3.3",
-        &[],
-        &[(Customer, 0.008), (Supplier, 0.008), (Date, 6.0 / 7.0)],
-        REVENUE,
-        24,
-    ),
-    query(
-        "q3.4",
-        &[],
-        &[(Customer, 0.008), (Supplier, 0.008), (Date, 1.0 / 84.0)],
-        REVENUE,
-        4,
-    ),
-    query(
-        "q4.1",
-        &[],
-        &[(Customer, 0.2), (Supplier, 0.2), (Part, 0.4), (Date, 1.0)],
-        PROFIT,
-        35,
-    ),
-    query(
-        "q4.2",
-        &[],
-        &[
-            (Customer, 0.2),
-            (Supplier, 0.2),
-            (Date, 2.0 / 7.0),
-            (Part, 0.4),
-        ],
-        PROFIT,
-        100,
-    ),
-    query(
-        "q4.3",
-        &[],
-        &[
-            (Part, 0.04),
-            (Supplier, 0.04),
-            (Customer, 0.2),
-            (Date, 2.0 / 7.0),
-        ],
-        PROFIT,
-        800,
-    ),
+    query("q1.1", &[DISCOUNT, ("lo_quantity", 24.0 / 50.0)], &[(Date, 1.0 / 7.0)], PRICE, 1),
+    query("q1.2", &[DISCOUNT, ("lo_quantity", 10.0 / 50.0)], &[(Date, 1.0 / 84.0)], PRICE, 1),
+    query("q1.3", &[DISCOUNT, ("lo_quantity", 5.0 / 50.0)], &[(Date, 1.0 / 364.0)], PRICE, 1),
+    query("q2.1", &[], &[(Part, 1.0 / 25.0), (Supplier, 0.2), (Date, 1.0)], REVENUE, 280),
+    query("q2.2", &[], &[(Part, 1.0 / 125.0), (Supplier, 0.2), (Date, 1.0)], REVENUE, 56),
+    query("q2.3", &[], &[(Part, 1.0 / 1000.0), (Supplier, 0.2), (Date, 1.0)], REVENUE, 7),
+    query("q3.1", &[], &[(Customer, 0.2), (Supplier, 0.2), (Date, 6.0 / 7.0)], REVENUE, 150),
+    query("q3.2", &[], &[(Customer, 0.04), (Supplier, 0.04), (Date, 6.0 / 7.0)], REVENUE, 600),
+    query("q3.3", &[], &[(Customer, 0.008), (Supplier, 0.008), (Date, 6.0 / 7.0)], REVENUE, 24),
+    query("q3.4", &[], &[(Customer, 0.008), (Supplier, 0.008), (Date, 1.0 / 84.0)], REVENUE, 4),
+    query("q4.1", &[], &[(Customer, 0.2), (Supplier, 0.2), (Part, 0.4), (Date, 1.0)], PROFIT, 35),
+    query("q4.2", &[], &[(Customer, 0.2), (Supplier, 0.2), (Date, 2.0 / 7.0), (Part, 0.4)],
+        PROFIT, 100),
+    query("q4.3", &[], &[(Part, 0.04), (Supplier, 0.04), (Customer, 0.2), (Date, 2.0 / 7.0)],
+        PROFIT, 800),
 ];
 
 /// Whether there is a query with this name ("q1.1").

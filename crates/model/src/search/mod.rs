@@ -42,6 +42,7 @@ mod linear;
 mod measured;
 mod optimum;
 mod random;
+mod searched;
 mod steps;
 mod uncertainty;
 mod weights;
@@ -49,8 +50,9 @@ mod weights;
 pub use advice::{NOT_WORTH_IT, warnings};
 pub use best::{Best, SIMPLER_WITHIN, best, curve, equal_weights, exhaustive, kernel_weights};
 pub use correct::Factor;
-pub use measured::{MeasuredPoint, Probe, SearchError, SearchLimits, Searched, Why, measured};
+pub use measured::{Probe, measured};
 pub use random::SplitMix;
+pub use searched::{MeasuredPoint, SearchError, SearchLimits, Searched, Why};
 pub use uncertainty::{GainRange, interval, robust};
 pub use weights::Weights;
 

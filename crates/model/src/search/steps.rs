@@ -6,9 +6,9 @@
 
 use super::best::simplest;
 use super::correct::{Corrected, MeasuredShares};
-use super::measured::{MeasuredPoint, SearchError, SearchLimits, Searched, Why};
 use super::optimum::{Peak, RateOf, climb};
 use super::random::SplitMix;
+use super::searched::{MeasuredPoint, SearchError, SearchLimits, Searched, Why};
 use super::{Problem, SIMPLER_WITHIN, Weights};
 use crate::error::ModelError;
 

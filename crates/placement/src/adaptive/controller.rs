@@ -1,6 +1,5 @@
 //! The controller: plans runs and learns from their times.
 
-use super::deciding::because;
 use super::distrust::{Distrust, MeasuredSlowdown};
 use super::evidence::{PhaseRun, StdDevs};
 use super::noise::Noise;
@@ -141,9 +140,9 @@ impl Controller {
                 || expected_ns < self.settings.min_phase_share * query_ns;
             let kept = self.kept(key, phase, expected_ns);
             decisions.push(if again {
-                because(kept, "decided with the phase of the same kind before")
+                kept.because("decided with the phase of the same kind before")
             } else if too_short {
-                because(kept, "too short to be worth a change")
+                kept.because("too short to be worth a change")
             } else {
                 self.decide(kept, phase, &mut budget)?
             });

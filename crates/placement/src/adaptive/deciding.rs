@@ -56,10 +56,10 @@ impl Controller {
         }
         // Checked after the return: a settled phase can still be taken back.
         if state.is_settled(&settings) {
-            return Ok(because(kept, "settled"));
+            return Ok(kept.because("settled"));
         }
         if state.runs_since_change < settings.cool_down_runs {
-            return Ok(because(kept, "cools down after a change"));
+            return Ok(kept.because("cools down after a change"));
         }
         // Measured gains come first: they do not depend on the model.
         if let Some((shown, to)) = self.shown(&kept) {
@@ -293,7 +293,7 @@ impl Controller {
             proposed
         };
         if to == from {
-            return Ok(because(kept, "waits for the migration budget"));
+            return Ok(kept.because("waits for the migration budget"));
         }
         let moved_bytes = from.moved_bytes(&to, phase);
         budget.migration_bytes = budget.migration_bytes.saturating_sub(moved_bytes);
@@ -368,13 +368,6 @@ impl Controller {
     /// Keeps the placement and counts a run without action; enough of them settle the phase.
     pub(super) fn quiet(&mut self, kept: PhaseDecision, why: &str) -> PhaseDecision {
         self.state(&kept.key).quiet_runs += 1;
-        because(kept, why)
-    }
-}
-
-pub(super) fn because(kept: PhaseDecision, why: &str) -> PhaseDecision {
-    PhaseDecision {
-        reason: why.into(),
-        ..kept
+        kept.because(why)
     }
 }

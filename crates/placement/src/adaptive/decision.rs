@@ -99,6 +99,15 @@ pub struct PhaseDecision {
 }
 
 impl PhaseDecision {
+    pub(super) fn because(self, why: &str) -> Self {
+        PhaseDecision {
+            reason: why.into(),
+            ..self
+        }
+    }
+}
+
+impl PhaseDecision {
     /// Share of the phase that runs under `layout`: all but the trials.
     pub fn rest(&self) -> f64 {
         1.0 - self.trials.iter().map(|t| t.share).sum::<f64>()

@@ -1,15 +1,19 @@
 //! A sealed table that is being read.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::Value;
 use tierloom_memory::shared::{Access, SharedRange};
+use tierloom_memory::{Placing, Region};
 
 use super::{Inner, Pool};
 use crate::PoolError;
 use crate::format::checksum;
 use crate::manifest::{self, CHUNK_BYTES, Manifest};
+use crate::member::Member;
 use crate::state::{Change, RegionEntry};
 
 /// A sealed table, mapped for reading: a stray store is a fault of the processor and changes
@@ -25,8 +29,12 @@ pub struct Attached {
     manifest: Manifest,
     /// One bit per chunk that was found whole.
     verified: Vec<AtomicU64>,
+    damaged: AtomicBool,
+    /// Members that it lies on.
+    members: Vec<u32>,
+    placing: Placing,
     // Before the pin, so that it is unmapped when the pin is let go.
-    range: SharedRange,
+    range: Arc<SharedRange>,
     pin: Pinned,
 }
 
@@ -60,6 +68,7 @@ impl Pool {
             region,
         };
         let read = inner.read_table(&entry);
+        let placing = inner.placing(&entry);
         // The pin needs the lock if it is let go.
         drop(inner);
         let (range, manifest) = read?;
@@ -69,14 +78,34 @@ impl Pool {
             region,
             version: entry.version,
             verified: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            damaged: AtomicBool::new(entry.damaged),
+            members: members_of(&entry),
+            placing,
             manifest,
-            range,
+            range: Arc::new(range),
             pin,
         })
     }
 }
 
+/// The members that a region lies on, ascending.
+fn members_of(entry: &RegionEntry) -> Vec<u32> {
+    let members: BTreeSet<u32> = entry.runs.iter().map(|run| run.0).collect();
+    members.into_iter().collect()
+}
+
 impl Inner {
+    /// What the pages of a region are, for audits.
+    fn placing(&self, entry: &RegionEntry) -> Placing {
+        let on = |member: &u32| self.members.get(*member as usize);
+        let is_dax = |member: &u32| on(member).is_some_and(Member::is_dax);
+        let place = format!("{}", self.members[0].path.display());
+        match members_of(entry).iter().any(is_dax) {
+            true => Placing::Fixed { place },
+            false => Placing::Pool { place },
+        }
+    }
+
     /// Maps a sealed region and reads its manifest.
     fn read_table(&self, entry: &RegionEntry) -> Result<(SharedRange, Manifest), PoolError> {
         let range = self.map(&entry.runs, Access::Read)?;
@@ -119,6 +148,48 @@ impl Attached {
         self.version
     }
 
+    /// Whether bytes of it were found damaged, by whomever.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
+    /// Numbers of the members that it lies on, ascending.
+    pub fn members(&self) -> &[u32] {
+        &self.members
+    }
+
+    /// Bytes of a checksum of its own: what [`Attached::verify`] reads at least.
+    pub fn chunk_bytes(&self) -> u64 {
+        CHUNK_BYTES
+    }
+
+    /// A part of its data as a region of placed memory, which keeps the table attached. Nothing is
+    /// copied, read or verified.
+    ///
+    /// # Errors
+    /// [`PoolError::Device`] for a part that is empty, not of whole pages or outside the data.
+    pub fn region(self: &Arc<Self>, name: &str, part: Range<u64>) -> Result<Region, PoolError> {
+        let start = self.manifest.data_start;
+        let bytes = |offset: u64| usize::try_from(start.saturating_add(offset));
+        let [from, to] = [part.start, part.end].map(|end| bytes(end).unwrap_or(usize::MAX));
+        let owner = Arc::clone(self) as Arc<dyn Send + Sync>;
+        let placing = self.placing.clone();
+        let range = Arc::clone(&self.range);
+        Ok(Region::attached(name, range, from..to, placing, owner)?)
+    }
+
+    /// Whether these bytes have been checked, all of them.
+    pub fn is_verified(&self, bytes: Range<u64>) -> bool {
+        let end = bytes.end.min(self.manifest.data_bytes);
+        let mut chunks = bytes.start / CHUNK_BYTES..end.div_ceil(CHUNK_BYTES);
+        bytes.is_empty() || chunks.all(|chunk| self.is_verified_chunk(chunk as usize))
+    }
+
+    fn is_verified_chunk(&self, chunk: usize) -> bool {
+        let word = self.verified.get(chunk / 64);
+        word.is_some_and(|word| word.load(Ordering::Acquire) & (1 << (chunk % 64)) != 0)
+    }
+
     /// Checks that these bytes of the data are those that were sealed, in whole chunks of 2 MiB. A
     /// chunk is read once; after that it costs a look at one bit.
     ///
@@ -143,19 +214,37 @@ impl Attached {
         Ok(())
     }
 
-    /// Checks all data.
+    /// Checks all data, with all CPUs.
     ///
     /// # Errors
     /// As [`Attached::verify`].
     pub fn verify_all(&self) -> Result<(), PoolError> {
-        self.verify(0..self.manifest.data_bytes)
+        let bytes = self.manifest.data_bytes;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        let share = bytes.div_ceil(threads).next_multiple_of(CHUNK_BYTES);
+        let check = |thread: u64| {
+            let start = (thread * share).min(bytes);
+            self.verify(start..(start + share).min(bytes))
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads)
+                .map(|t| scope.spawn(move || check(t)))
+                .collect();
+            let mut outcome = check(0);
+            for other in others {
+                let checked = other.join();
+                let checked = checked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                outcome = outcome.and(checked);
+            }
+            outcome
+        })
     }
 
     fn verify_chunk(&self, chunk: usize) -> Result<(), PoolError> {
-        let (word, bit) = (&self.verified[chunk / 64], 1 << (chunk % 64));
-        if word.load(Ordering::Acquire) & bit != 0 {
+        if self.is_verified_chunk(chunk) {
             return Ok(());
         }
+        let (word, bit) = (&self.verified[chunk / 64], 1 << (chunk % 64));
         let from = chunk as u64 * CHUNK_BYTES;
         let to = (from + CHUNK_BYTES).min(self.manifest.data_bytes);
         let bytes = &self.bytes()[from as usize..to as usize];
@@ -165,7 +254,9 @@ impl Attached {
         }
         // The note is for the next reader; this one has its error already.
         let region = self.region;
-        let _ = self.pin.pool.inner().change(Change::Damaged { region });
+        if !self.damaged.swap(true, Ordering::Relaxed) {
+            let _ = self.pin.pool.inner().change(Change::Damaged { region });
+        }
         Err(PoolError::DataDamaged {
             name: self.name.clone(),
             id: self.region,

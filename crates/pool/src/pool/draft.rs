@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{Inner, Pool};
 use crate::PoolError;
 use crate::manifest::{self, CHUNK_BYTES, Subject};
-use crate::state::{Answer, Change, Clean, Extents, RegionKind, Spread};
+use crate::state::{Answer, Change, Clean, Extents, ManifestRef, RegionKind, Spread};
 use crate::store::random_uuid;
 
 /// A table to be written.
@@ -74,6 +74,39 @@ impl Pool {
     }
 }
 
+/// A table that is written and not yet visible. Dropped, it leaves nothing.
+#[derive(Debug)]
+pub struct Finished {
+    draft: Draft,
+    manifest: ManifestRef,
+    clean: Clean,
+}
+
+impl Pool {
+    /// Makes all of them tables, in one commit: each replaces the one of its name, and nobody ever
+    /// sees some of them without the others.
+    ///
+    /// # Errors
+    /// The commit fails: all are then gone, and tables of their names are still there.
+    pub fn seal_together(&self, finished: Vec<Finished>) -> Result<(), PoolError> {
+        if finished.is_empty() {
+            return Ok(());
+        }
+        let seals = finished.iter().map(|table| Change::Seal {
+            region: table.draft.region,
+            manifest: table.manifest,
+            clean: table.clean,
+        });
+        // In a statement of its own: drafts that are dropped after an error need the lock.
+        let sealed = self.inner().change_all(seals);
+        sealed?;
+        let mut finished = finished;
+        let drafts = finished.iter_mut().map(|table| &mut table.draft);
+        drafts.for_each(|draft| draft.sealed = true);
+        Ok(())
+    }
+}
+
 impl Inner {
     /// Commits a new region and maps it for writing. Its blocks are allocated before the commit.
     pub(super) fn reserve(
@@ -126,16 +159,24 @@ impl Draft {
     /// Makes it a table: it replaces the one of its name, if there is one, for every reader at
     /// once.
     ///
+    /// # Errors
+    /// As [`Draft::finish`] and [`Pool::seal_together`].
+    pub fn seal(self, content: &Value, attachment: &[u8]) -> Result<(), PoolError> {
+        let pool = self.pool.clone();
+        pool.seal_together(vec![self.finish(content, attachment)?])
+    }
+
+    /// Ends the writing: what is missing is the commit that makes it a table.
+    ///
     /// `content` and `attachment` say what the data are; the pool keeps them as they are. Where
-    /// hosts do not share coherent caches, all is read back from memory before the commit.
+    /// hosts do not share coherent caches, all is read back from memory.
     ///
     /// # Errors
-    /// [`PoolError::ManifestTooLarge`], [`PoolError::ReadBack`], or the commit fails: the draft is
-    /// then gone, and a table of its name is still there.
-    pub fn seal(mut self, content: &Value, attachment: &[u8]) -> Result<(), PoolError> {
+    /// [`PoolError::ManifestTooLarge`] or [`PoolError::ReadBack`]: the draft is then gone.
+    pub fn finish(mut self, content: &Value, attachment: &[u8]) -> Result<Finished, PoolError> {
         let chunks = manifest::chunk_checksums(self.bytes_mut());
         let pool = self.pool.clone();
-        let mut inner = pool.inner();
+        let inner = pool.inner();
         let subject = Subject {
             pool: inner.superblock.pool,
             region: self.region,
@@ -163,13 +204,12 @@ impl Draft {
         if inner.evicts() {
             self.read_back(&bytes, &chunks)?;
         }
-        inner.change(Change::Seal {
-            region: self.region,
+        drop(inner);
+        Ok(Finished {
+            draft: self,
             manifest: reference,
             clean,
-        })?;
-        self.sealed = true;
-        Ok(())
+        })
     }
 
     /// Compares what memory has with what was written: a write-back is no proof of arrival.

@@ -9,13 +9,14 @@ mod scratch;
 mod status;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tierloom_memory::shared::{Access, SharedRange};
 
 pub use attached::Attached;
 pub use create::{CreateOptions, CreatePlan};
-pub use draft::{Draft, TableSpec};
+pub use draft::{Draft, Finished, TableSpec};
 pub use open::OpenOptions;
 pub use scratch::{Scratch, ScratchSpec};
 pub use status::{HostStatus, MemberStatus, PoolStatus, RegionStatus};
@@ -69,6 +70,11 @@ impl Pool {
         // A panic while it was locked left the state as it was: it is replaced as a whole.
         let inner = self.shared.inner.lock();
         inner.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where its first member is.
+    pub fn path(&self) -> PathBuf {
+        self.inner().members[0].path.clone()
     }
 
     /// Bytes by use. Capacity is always the sum of the others.
@@ -142,15 +148,27 @@ impl Inner {
         Ok(outcome)
     }
 
+    /// Makes several changes in one commit.
+    fn change_all(&mut self, changes: impl Iterator<Item = Change>) -> Result<(), PoolError> {
+        let mut next = self.state.clone();
+        for change in changes {
+            next.apply(self.actor(), change, self.extent_bytes())?;
+        }
+        self.commit(next)
+    }
+
     /// The state after a change, which is still to be committed.
     fn changed(&self, change: Change) -> Result<(PoolState, Answer), PoolError> {
         let mut next = self.state.clone();
-        let actor = Actor {
+        let outcome = next.apply(self.actor(), change, self.extent_bytes())?;
+        Ok((next, outcome))
+    }
+
+    fn actor(&self) -> Actor {
+        Actor {
             holder: self.me,
             request: 0,
-        };
-        let outcome = next.apply(actor, change, self.extent_bytes())?;
-        Ok((next, outcome))
+        }
     }
 
     fn commit(&mut self, next: PoolState) -> Result<(), PoolError> {

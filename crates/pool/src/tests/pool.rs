@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -581,4 +582,70 @@ fn a_reader_beside_a_busy_manager_always_finds_a_whole_state() {
         different.len()
     );
     assert!(different.len() > 10);
+}
+
+#[test]
+fn tables_that_are_sealed_together_appear_in_one_commit_or_leave_nothing() {
+    let folder = folder();
+    let pool = create(&folder.path().join("a.pool"), 64).unwrap();
+    seal(&pool, "orders", &pattern(100, 1)).unwrap();
+    let finished = |name: &str, seed| {
+        let mut draft = pool.reserve(&spec(name, 100)).unwrap();
+        draft.bytes_mut().copy_from_slice(&pattern(100, seed));
+        draft.finish(&json!({}), b"").unwrap()
+    };
+    let used = space(&pool).1;
+    // What a caller does that cannot finish the second one.
+    let dropped = finished("orders", 2);
+    assert!(pool.attach("lineitem").is_err());
+    drop(dropped);
+    assert_eq!(space(&pool).1, used);
+    assert_eq!(whole(&pool, "orders").bytes(), pattern(100, 1));
+    let both = vec![finished("orders", 3), finished("lineitem", 4)];
+    let before = pool.status().generation;
+    pool.seal_together(both).unwrap();
+    assert_eq!(pool.status().generation, before + 1);
+    assert_eq!(whole(&pool, "orders").bytes(), pattern(100, 3));
+    assert_eq!(whole(&pool, "lineitem").bytes(), pattern(100, 4));
+    space(&pool);
+}
+
+#[test]
+fn a_part_of_a_table_is_a_region_that_keeps_its_bytes_when_the_table_is_dropped() {
+    let folder = folder();
+    let pool = create(&folder.path().join("a.pool"), 64).unwrap();
+    let data = pattern(3 << 20, 1);
+    seal(&pool, "orders", &data).unwrap();
+    let table = Arc::new(pool.attach("orders").unwrap());
+    let part = table.region("orders.key", 8192..2 << 20).unwrap();
+    assert!(table.region("orders.key", 8192..8192).is_err());
+    assert!(table.region("orders.key", 0..100).is_err());
+    assert!(table.region("orders.key", 0..1 << 40).is_err());
+    drop(table);
+    pool.drop_table("orders").unwrap();
+    assert_eq!(part.as_slice(), &data[8192..2 << 20]);
+    assert_eq!(pool.status().regions[0].state, RegionState::Retired);
+    drop(part);
+    assert_eq!(pool.status().regions.len(), 0);
+}
+
+#[test]
+fn damage_is_known_by_all_that_attach_the_table_and_verified_bytes_are_counted() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    let pool = create(&path, 64).unwrap();
+    seal(&pool, "orders", &pattern(5 << 20, 1)).unwrap();
+    let table = pool.attach("orders").unwrap();
+    assert!(!table.is_verified(0..1) && !table.is_damaged());
+    table.verify(0..1).unwrap();
+    assert!(table.is_verified(0..table.chunk_bytes()));
+    assert!(!table.is_verified(0..table.chunk_bytes() + 1));
+    let whole = fs::read(&path).unwrap();
+    let probe = &pattern(5 << 20, 1)[4 << 20..(4 << 20) + 64];
+    let at = whole.windows(64).rposition(|w| w == probe).unwrap();
+    overwrite(&path, at as u64, &[!probe[0]]);
+    assert!(table.verify_all().is_err());
+    assert!(table.is_damaged() && table.is_verified(0..1));
+    drop(table);
+    assert!(pool.attach("orders").unwrap().is_damaged());
 }

@@ -6,7 +6,7 @@
 //! share the captured execution, so they are compared pair by pair: a difference counts if all
 //! pairs show it.
 
-use super::{SIGNIFICANT_BELOW, warnings};
+use super::{SIGNIFICANT_BELOW, machines, warnings};
 use crate::means::{REFERENCE, SAME_WITHIN};
 use crate::rank::{rank_test, smallest_p};
 use crate::{EngineKind, HERE, Provenance, QueryRecord, RunSet, ThroughputRecord, geometric_mean};
@@ -106,20 +106,6 @@ pub(super) fn of(set: &RunSet) -> Vec<BestPlacement> {
         })
     };
     machines(set).into_iter().filter_map(verdict).collect()
-}
-
-/// Machines with figures, the one that ran the command first.
-pub(super) fn machines(set: &RunSet) -> Vec<&str> {
-    let queries = set.queries.iter().map(|q| q.machine.as_str());
-    let streams = set.throughputs.iter().map(|t| t.machine.as_str());
-    let mut found: Vec<&str> = Vec::new();
-    for machine in queries.chain(streams) {
-        if !found.contains(&machine) {
-            found.push(machine);
-        }
-    }
-    found.sort_by_key(|machine| *machine != HERE);
-    found
 }
 
 /// Placements with a figure of every query that any placement of this machine has.

@@ -2,7 +2,7 @@
 
 use super::NOISY_RELATIVE_RANGE;
 use super::answer::machine;
-use super::best::machines;
+use super::machines;
 use super::warnings::{finished, measured};
 use crate::means::{REFERENCE, means};
 use crate::{
@@ -79,7 +79,7 @@ fn placements_on(set: &RunSet, name: &str, means: &[MeanRecord]) -> Option<Strin
         let speedup = m.speedup_over_dram.filter(|_| m.placement != REFERENCE);
         match speedup {
             Some(s) => format!(
-                "{time} ({s:.2} times dram's speed, {} queries slower, {} faster)",
+                "{time} ({s:.2} times dram's speed; queries slower: {}, faster: {})",
                 m.slower, m.faster
             ),
             None => time,
@@ -158,7 +158,7 @@ fn blind(set: &RunSet, rows: &[&IntensityRow]) -> Vec<String> {
         let all = set.run.settings.queries.len();
         let text = format!(
             "At this engine's measured CPU time per row, a blind {} interleave of all memory on {} \
-             changes the geometric mean by {change:+.1}% ({} queries slower, {} faster). Dram \
+             changes the geometric mean by {change:+.1}% (queries slower: {}, faster: {}). Dram \
              alone is full in {} of {all} queries: there a second tier adds bandwidth, elsewhere \
              it only adds latency.",
             row.placement, row.machine, row.slower, row.faster, row.saturated

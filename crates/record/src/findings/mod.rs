@@ -16,11 +16,13 @@ mod answer;
 mod best;
 mod evidence;
 mod next;
+mod restart;
 mod warnings;
 
 pub use best::{BestPlacement, PlacementVerdict, SpeedRatio};
+pub use restart::of_restarts;
 
-use crate::RunSet;
+use crate::{HERE, RunSet};
 
 /// Range of repetitions, as a share of their median, above which a figure is called noisy.
 pub const NOISY_RELATIVE_RANGE: f64 = 0.10;
@@ -70,4 +72,18 @@ pub fn conclude(set: &RunSet) -> RunFindings {
         evidence: evidence::evidence(set),
         best,
     }
+}
+
+/// Machines with figures, the one that ran the command first.
+fn machines(set: &RunSet) -> Vec<&str> {
+    let queries = set.queries.iter().map(|q| q.machine.as_str());
+    let streams = set.throughputs.iter().map(|t| t.machine.as_str());
+    let mut found: Vec<&str> = Vec::new();
+    for machine in queries.chain(streams) {
+        if !found.contains(&machine) {
+            found.push(machine);
+        }
+    }
+    found.sort_by_key(|machine| *machine != HERE);
+    found
 }

@@ -1,7 +1,6 @@
 //! Reasons why figures are wrong, missing, or less general than they look.
 
-use super::MISPLACED;
-use super::best::machines;
+use super::{MISPLACED, machines};
 use crate::{AuditRecord, Provenance, QueryRecord, RunSet};
 use std::collections::{BTreeMap, BTreeSet};
 use tierloom_text::words::{exact_share, list, number};

@@ -86,6 +86,7 @@ pub fn task(name: &str) -> TaskRecord {
         data_check: Some("as filled".into()),
         prepare_s: 0.25,
         overhead_per_batch_ns: Some(181.0),
+        operator: None,
     }
 }
 

@@ -1,26 +1,30 @@
 //! Markers, dashed lines and bands of line charts.
 
-use super::plot::PlotSeries;
 use super::scale::Scale;
 use super::{Area, Drawn, Ink, stroke};
 use plotters::prelude::{Circle, PathElement, Polygon};
 use plotters::style::Color;
 
-/// Fills the area between the lower and upper ends of the points' ranges.
-pub(super) fn band(root: &Area<'_>, series: &PlotSeries, x: Scale, y: Scale) -> Drawn {
-    let ranged = || {
-        let points = series.points.iter().filter(|p| p.valid);
-        points.filter_map(|p| Some((p.x, p.range?)))
-    };
-    let lower = ranged().map(|(at, (low, _))| (x.pixel(at), y.pixel(low)));
-    let upper = ranged().map(|(at, (_, high))| (x.pixel(at), y.pixel(high)));
-    let mut outline: Vec<(i32, i32)> = lower.collect();
-    outline.extend(upper.collect::<Vec<_>>().into_iter().rev());
+/// Fills the area between the lower and upper ends of ranges, which are given by their position.
+pub(super) fn band(
+    root: &Area<'_>,
+    ranges: &[(f64, (f64, f64))],
+    ink: Ink,
+    x: Scale,
+    y: Scale,
+) -> Drawn {
+    let lower = ranges
+        .iter()
+        .map(|&(at, (low, _))| (x.pixel(at), y.pixel(low)));
+    let upper = ranges
+        .iter()
+        .rev()
+        .map(|&(at, (_, high))| (x.pixel(at), y.pixel(high)));
+    let outline: Vec<(i32, i32)> = lower.chain(upper).collect();
     if outline.len() < 4 {
         return Ok(());
     }
-    let ink = Ink::Band(series.series).color();
-    root.draw(&Polygon::new(outline, ink.filled()))
+    root.draw(&Polygon::new(outline, ink.color().filled()))
 }
 
 /// Length of a dash and of the gap after it, px.

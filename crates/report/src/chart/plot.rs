@@ -209,7 +209,9 @@ fn line(root: &Area<'_>, series: &PlotSeries, markers: bool, x: Scale, y: Scale)
         Style::Joined => root.draw(&PathElement::new(joined, ink.color().stroke_width(2)))?,
         Style::Points => {}
         Style::Dashed => {
-            band(root, series, x, y)?;
+            let valid = series.points.iter().filter(|p| p.valid);
+            let ranges: Vec<_> = valid.filter_map(|p| Some((p.x, p.range?))).collect();
+            band(root, &ranges, Ink::Band(series.series), x, y)?;
             return dashes(root, &joined, ink);
         }
         Style::Reference => {

@@ -201,10 +201,11 @@ pub fn compare(before: &RecordSet, after: &RecordSet) -> Comparison {
                 set.runs.len()
             ));
         }
-        let left = set.validations.len() + set.tunes.len() + set.costs.len();
+        let compared = set.validations.len() + set.tunes.len() + set.costs.len();
+        let left = compared + set.restarts.len();
         if left > 0 {
             result.notes.push(format!(
-                "The set {which} holds {left} records of comparisons with publications, weights or prices: these are not compared."
+                "The set {which} holds {left} records of comparisons with publications, weights, prices or starts: these are not compared."
             ));
         }
     }

@@ -142,6 +142,7 @@ fn task(name: &str, kind: &str, access: &str, threads: u32, placement: &str) -> 
         data_check: Some("the checksum of all bytes is as it was filled".into()),
         prepare_s: 0.31,
         overhead_per_batch_ns: (kind == "throughput").then_some(181.0),
+        operator: None,
     }
 }
 

@@ -8,6 +8,7 @@
 //! Errors name the file, and the line where the format has lines.
 
 mod csv;
+mod fingerprint;
 mod instants;
 mod int96;
 mod ipc;
@@ -19,15 +20,18 @@ use ::arrow::array::{RecordBatch, RecordBatchOptions};
 use ::arrow::compute::cast;
 use ::arrow::datatypes::{DataType, SchemaRef};
 use ::arrow::error::ArrowError;
+use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+pub(crate) use fingerprint::Fingerprint;
 
 /// Rows per batch that is read.
 const BATCH_ROWS: usize = 64 * 1024;
 
 /// How CSV is parsed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CsvOptions {
     /// Field separator; `None` for a comma, or a tab in files named `.tsv`.
     pub delimiter: Option<u8>,
@@ -51,7 +55,8 @@ impl Default for CsvOptions {
 }
 
 /// Format of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum SourceFormat {
     Csv,
     Parquet,

@@ -4,8 +4,8 @@
 //! formats must agree exactly.
 
 use super::{FileSummary, SourceFormat, csv};
+use crate::catalog::check_names;
 use crate::error::SqlError;
-use crate::tables::check_names;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use std::path::PathBuf;
 use std::sync::Arc;

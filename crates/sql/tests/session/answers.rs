@@ -410,6 +410,10 @@ fn in_over_a_subquery_is_null_where_sql_says_so_in_every_place_of_a_condition() 
         // Nothing is in no rows, NULL neither.
         ("(a IN (SELECT b FROM e)) IS NULL", 0),
         ("a NOT IN (SELECT b FROM e) OR a = 9", 3),
+        // NULL for every row, though there is a column.
+        ("CASE WHEN 0 = 1 THEN a END NOT IN (SELECT b FROM n)", 0),
+        ("CASE WHEN 0 = 1 THEN a END NOT IN (SELECT b FROM e)", 3),
+        ("nullif(a, a) NOT IN (SELECT b FROM u)", 0),
         // Correlated.
         (
             "(a IN (SELECT b FROM u WHERE b = t.a OR b IS NULL)) IS NULL",

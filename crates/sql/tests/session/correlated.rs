@@ -49,6 +49,7 @@ fn a_correlated_aggregate_has_a_row_for_rows_without_partner() {
         ("(SELECT 0 * count(*) ...) = 0", "1\n2\n3\n"),
         ("(SELECT coalesce(7, max(i)) ...) = 7", "1\n2\n3\n"),
         ("(SELECT 7 ... HAVING count(*) = 0) = 7", "3\n"),
+        ("1 IN (SELECT CAST(e.k AS DOUBLE) ...)", "1"),
     ] {
         let sql = with_inner(&format!("SELECT l.k FROM l WHERE {condition} ORDER BY l.k"));
         assert_eq!(text(&mut session, &sql), keys, "{sql}");

@@ -253,3 +253,27 @@ fn unions_of_equal_columns_can_be_ordered_by_both() {
     let ordered = format!("SELECT x, y FROM ({both}) ORDER BY x, y DESC LIMIT 3");
     assert_eq!(text(&mut session, &ordered), "3,3\n3,3\n3,3");
 }
+
+/// A cast has the name of what it casts.
+#[test]
+fn a_key_and_its_cast_can_be_grouped_by_together() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE t AS SELECT 1.5 AS x UNION ALL SELECT 1.25 UNION ALL SELECT 1.5",
+    )
+    .unwrap();
+    for (keys, select) in [
+        ("CAST(x AS INT), x", "CAST(x AS INT) AS whole, x AS part"),
+        ("x, CAST(x AS INT)", "CAST(x AS INT) AS whole, x AS part"),
+        ("1, 2", "CAST(x AS INT) AS whole, x AS part"),
+    ] {
+        let counted =
+            format!("SELECT {select}, count(*) AS n FROM t GROUP BY {keys} ORDER BY part");
+        assert_eq!(
+            text(&mut session, &counted),
+            "1,1.25,1\n1,1.5,2",
+            "{counted}"
+        );
+    }
+}

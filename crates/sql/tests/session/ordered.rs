@@ -91,3 +91,51 @@ fn groups_may_mix_keys_that_are_never_null_with_others() {
                GROUP BY GROUPING SETS ((s), (k, s)) ORDER BY k, s";
     assert_eq!(text(&mut session, sql), "true,a,1\ntrue,b,1\n,a,1\n,b,1");
 }
+
+#[test]
+fn a_column_may_be_twice_in_the_order_of_distinct_on() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT value AS id, value % 2 AS k FROM generate_series(1, 6)";
+    run(&mut session, table).unwrap();
+    let sql = "SELECT DISTINCT ON (k) k, id FROM t ORDER BY k, id DESC, k DESC, id";
+    assert_eq!(text(&mut session, sql), "0,6\n1,5");
+}
+
+#[test]
+fn zeros_of_either_sign_are_one_value_of_a_key() {
+    let mut session = session();
+    let table = "CREATE TABLE z AS SELECT CAST(x AS DOUBLE) AS x, CAST(x AS REAL) AS y, i FROM \
+                 (VALUES ('0.0', 1), ('-0.0', 2), ('0.0', 3), ('1.0', 4), (NULL, 5)) AS v (x, i)";
+    run(&mut session, table).unwrap();
+    for x in ["x", "y"] {
+        for (query, rows) in [
+            (
+                "SELECT count(*) OVER (PARTITION BY x) FROM z ORDER BY i",
+                "3\n3\n3\n1\n1",
+            ),
+            (
+                "SELECT rank() OVER (ORDER BY x), sum(i) OVER (ORDER BY x) FROM z ORDER BY i",
+                "1,6\n1,6\n1,6\n4,10\n5,15",
+            ),
+            (
+                "SELECT sum(i) OVER (ORDER BY x RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) \
+                 FROM z ORDER BY i",
+                "6\n6\n6\n10\n5",
+            ),
+            ("SELECT i FROM z ORDER BY x, i", "1\n2\n3\n4\n5"),
+            (
+                "SELECT DISTINCT ON (x) i FROM z ORDER BY x, i DESC",
+                "3\n4\n5",
+            ),
+            (
+                "SELECT string_agg(CAST(i AS VARCHAR), '' ORDER BY x, i) FROM z",
+                "12345",
+            ),
+        ] {
+            let query = query
+                .replace(" x", &format!(" {x}"))
+                .replace("(x)", &format!("({x})"));
+            assert_eq!(text(&mut session, &query), rows, "{query}");
+        }
+    }
+}

@@ -18,10 +18,9 @@ use tierloom_engine::capture::{Captured, HostCosts};
 use tierloom_engine::load::column_uses;
 use tierloom_kernels::{StreamProbe, stream_probe};
 use tierloom_placement::ColumnUse;
-use tierloom_record::findings::conclude;
 use tierloom_record::{
     AuditRecord, EngineKind, HERE, MemoryUse, OperatorRecord, PlacementCard, Provenance,
-    QueryRecord, REFERENCE, Record, RunRecord, RunSet, Spread, SummaryRecord, TimeBreakdown,
+    QueryRecord, REFERENCE, Record, RunRecord, Spread, SummaryRecord, TimeBreakdown,
 };
 
 /// Columns that the host probe reads: enough for a median, few enough to add no noticeable time.
@@ -268,12 +267,13 @@ impl<'a> LatencyRun<'a> {
         let mut priced = Vec::new();
         for machine in &self.plan.machines {
             let pricer = Pricer::new(self.plan, machine, &self.uses);
+            let works: Vec<_> = self.reference_work().map(|m| pricer.work(m)).collect();
             // An adaptive placement has no fixed shares that could be priced.
             let standing = self.plan.placements.iter();
             for placement in standing.filter(|p| !is_adaptive(p)) {
                 let placed = pricer.place(&placement.policy)?;
-                for measured in self.reference_work() {
-                    priced.push(pricer.record(run_id, measured, placement, &placed)?);
+                for work in &works {
+                    priced.push(pricer.record(run_id, work, placement, &placed)?);
                 }
             }
         }
@@ -320,7 +320,7 @@ impl<'a> LatencyRun<'a> {
             + (self.plan.machines.len() * standing) as u32)
             * self.plan.queries.len() as u32;
         self.times.total_s = self.started.elapsed().as_secs_f64();
-        let mut summary = SummaryRecord {
+        let summary = SummaryRecord {
             run_id: self.session.invocation.id.clone(),
             interrupted,
             finished: self.records.len() as u32,
@@ -337,13 +337,7 @@ impl<'a> LatencyRun<'a> {
             },
         };
         let finished = summary.finished;
-        let set = RunSet {
-            run: self.opened,
-            queries: self.records,
-            throughputs: Vec::new(),
-            summary: Some(summary.clone()),
-        };
-        summary.findings = conclude(&set).sentences().map(str::to_owned).collect();
+        let summary = summary::concluded(self.opened, self.records, Vec::new(), summary);
         (self.sink)(Record::Summary(Box::new(summary)))?;
         if interrupted {
             return Err(RunError::Interrupted(format!(

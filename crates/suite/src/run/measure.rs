@@ -225,7 +225,7 @@ pub fn check(
 ) -> Result<Answer, RunError> {
     let batches = &execution.batches;
     let text = to_text(batches)?;
-    let unchecked = session.plan.workload.check(query, batches, &text)?;
+    let unchecked = session.plan.workload.check(query.id, batches, &text)?;
     Ok(Answer {
         rows: row_count(batches),
         digest: digest(&text),

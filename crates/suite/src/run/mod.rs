@@ -5,6 +5,7 @@
 
 mod adaptive;
 mod cards;
+mod data;
 mod latency;
 mod measure;
 mod memory;
@@ -14,20 +15,43 @@ mod session;
 mod summary;
 mod throughput;
 
-pub use session::Data;
+pub use crate::workload::tpc::{tpcds, tpch};
+pub use data::{Data, WorkloadData};
 
 use crate::{Observer, RunError, SuitePlan};
 use session::Session;
 use std::path::Path;
 use std::time::Instant;
 use tierloom_bench::run::Session as Invocation;
+use tierloom_engine::EngineError;
 use tierloom_record::{Record, atomic_write};
+use tierloom_workloads::WorkloadError;
 
 /// Writes a file, whole or not at all, and says so.
 fn write_file(path: &Path, text: &str, observer: &dyn Observer) -> Result<(), RunError> {
     atomic_write(path, text.as_bytes())?;
     observer.note(&format!("wrote {}", path.display()));
     Ok(())
+}
+
+impl RunError {
+    /// An error of the engine; `kept` completes the message of an interruption.
+    fn of_engine(error: EngineError, kept: &str) -> Self {
+        match error {
+            EngineError::Interrupted | EngineError::Workload(WorkloadError::Cancelled) => {
+                RunError::Interrupted(kept.into())
+            }
+            // The placement is part of the request.
+            EngineError::Placement(error) => error.into(),
+            other => other.into(),
+        }
+    }
+}
+
+impl From<EngineError> for RunError {
+    fn from(error: EngineError) -> Self {
+        RunError::Engine(Box::new(error))
+    }
 }
 
 /// Takes a record as soon as it is finished.

@@ -35,6 +35,23 @@ pub struct Blind {
     pub weights: (f64, f64),
 }
 
+/// The work of a query as it is at the scale factor of a machine.
+pub struct MachineWork<'m> {
+    pub measured: &'m Measured,
+    /// Phases of each captured execution.
+    executions: Vec<Vec<Phase>>,
+}
+
+impl MachineWork<'_> {
+    /// Phases of one execution as captured and as they are there; it represents all executions,
+    /// which run the same plan on the same data.
+    pub fn typical(&self) -> Option<(&[Phase], &[Phase])> {
+        let typical = self.executions.len() / 2;
+        let captured = self.measured.captured.get(typical)?;
+        Some((&captured.phases, self.executions.get(typical)?))
+    }
+}
+
 /// Prices captured work on one machine profile.
 pub struct Pricer<'a> {
     plan: &'a SuitePlan,
@@ -64,8 +81,22 @@ impl<'a> Pricer<'a> {
         }
     }
 
-    /// The modelled record of `measured`'s work under `placement`, with one modelled time per
-    /// captured execution.
+    /// The captured work of a query, grown to the scale factor of the machine.
+    pub fn work<'m>(&self, measured: &'m Measured) -> MachineWork<'m> {
+        let grown = |phases: &[Phase]| {
+            self.growth.map_or_else(
+                || phases.to_vec(),
+                |growth| growth.phases(phases, self.captured, self.plan.threads),
+            )
+        };
+        MachineWork {
+            measured,
+            executions: measured.captured.iter().map(|c| grown(&c.phases)).collect(),
+        }
+    }
+
+    /// The modelled record of `work` under `placement`, with one modelled time per captured
+    /// execution.
     ///
     /// `placed` is what `placement` means on this machine, see [`Pricer::place`].
     ///
@@ -74,14 +105,15 @@ impl<'a> Pricer<'a> {
     pub fn record(
         &self,
         run_id: &str,
-        measured: &Measured,
+        work: &MachineWork<'_>,
         placement: &PlannedPlacement,
         placed: &Placement,
     ) -> Result<QueryRecord, RunError> {
-        let solutions = measured
-            .captured
+        let measured = work.measured;
+        let solutions = work
+            .executions
             .iter()
-            .map(|c| self.solve(&c.phases, &placement.policy, placed))
+            .map(|phases| self.solve(phases, &placement.policy, placed))
             .collect::<Result<Vec<_>, _>>()?;
         let times: Vec<f64> = solutions.iter().map(|s| s.time_ns / 1e6).collect();
         let time_ms = Spread::of(times.clone())
@@ -144,7 +176,7 @@ impl<'a> Pricer<'a> {
         policy: &Policy,
         placement: &Placement,
     ) -> Result<QuerySolution, RunError> {
-        let mut phases = self.there(phases, self.plan.time_per_tuple_ns);
+        let mut phases = with_intensity(phases, self.plan.time_per_tuple_ns);
         // TIER copies each batch through a buffer in DRAM, which adds accesses to every scan.
         if *policy == Policy::Tier {
             phases = phases
@@ -155,7 +187,8 @@ impl<'a> Pricer<'a> {
         self.price(&phases, placement)
     }
 
-    /// Prices `phases` with everything, operator memory too, interleaved `dram:cxl`.
+    /// Prices `phases` of [`Pricer::work`] with everything, operator memory too, interleaved
+    /// `dram:cxl`.
     pub fn solve_blind(
         &self,
         phases: &[Phase],
@@ -163,18 +196,8 @@ impl<'a> Pricer<'a> {
         time_per_tuple_ns: Option<f64>,
     ) -> Result<QuerySolution, RunError> {
         let shares = TierShares::from_weights(&[("dram", weights.0), ("cxl", weights.1)])?;
-        let phases = self.there(phases, time_per_tuple_ns);
+        let phases = with_intensity(phases, time_per_tuple_ns);
         self.price(&phases, &Placement::new(shares))
-    }
-
-    /// The captured phases at the scale factor of the machine, with the CPU time that is assumed.
-    fn there(&self, phases: &[Phase], time_per_tuple_ns: Option<f64>) -> Vec<Phase> {
-        let grown = self.growth.map_or_else(
-            || phases.to_vec(),
-            |growth| growth.phases(phases, self.captured, self.plan.threads),
-        );
-        let assumed = grown.iter().map(|p| with_intensity(p, time_per_tuple_ns));
-        assumed.collect()
     }
 
     fn price(&self, phases: &[Phase], placement: &Placement) -> Result<QuerySolution, RunError> {
@@ -193,19 +216,19 @@ impl<'a> Pricer<'a> {
     }
 }
 
-/// The phase with `time_per_tuple_ns` instead of its own CPU time if it reads table columns.
+/// The phases with `time_per_tuple_ns` instead of their own CPU time where they read table columns.
 ///
 /// Phases on intermediate rows keep theirs.
-fn with_intensity(phase: &Phase, time_per_tuple_ns: Option<f64>) -> Phase {
-    let reads_columns = phase
-        .accesses
-        .iter()
-        .any(|a| a.class == StructureClass::Column);
-    match time_per_tuple_ns {
-        Some(ns) if reads_columns => Phase {
-            compute_ns_per_tuple: ns,
-            ..phase.clone()
-        },
-        _ => phase.clone(),
+fn with_intensity(phases: &[Phase], time_per_tuple_ns: Option<f64>) -> Vec<Phase> {
+    let mut phases = phases.to_vec();
+    if let Some(ns) = time_per_tuple_ns {
+        let reads_columns = |phase: &&mut Phase| {
+            let mut accesses = phase.accesses.iter();
+            accesses.any(|a| a.class == StructureClass::Column)
+        };
+        for phase in phases.iter_mut().filter(reads_columns) {
+            phase.compute_ns_per_tuple = ns;
+        }
     }
+    phases
 }

@@ -1,11 +1,11 @@
 //! Loads the data of a run and opens the engines on it.
 
-use super::memory;
+use super::{Data, memory};
 use crate::{Event, Observer, PlannedPlacement, RunError, Stage, SuitePlan};
 use std::sync::Arc;
 use tierloom_bench::run::Session as Invocation;
-use tierloom_engine::load::{ColumnPlacer, LoadTimes, merged_audit};
-use tierloom_engine::{Engine, EngineError, EngineOptions, PlacedTable, PlannedQuery};
+use tierloom_engine::load::{ColumnPlacer, merged_audit};
+use tierloom_engine::{Engine, EngineError, EngineOptions, PlannedQuery};
 use tierloom_memory::{AnonymousNuma, AuditMode, Placement};
 use tierloom_placement::{Decision, Policy};
 use tierloom_record::{AuditRecord, MemoryUse, REFERENCE};
@@ -25,12 +25,6 @@ pub struct Session<'a> {
     pub loaded_as: String,
     /// Memory of this process after loading.
     pub memory: MemoryUse,
-}
-
-/// The tables of a run and the time that loading them took.
-pub struct Data {
-    pub tables: Vec<Arc<PlacedTable>>,
-    pub times: LoadTimes,
 }
 
 /// Progress of generating the data, for the observer.

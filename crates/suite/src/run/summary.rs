@@ -1,14 +1,36 @@
-//! How the gain of an interleave depends on the intensity of the engine.
+//! The summary of a run: its findings, and how the gain of an interleave depends on the engine's
+//! intensity.
 
 use super::measure::Measured;
-use super::price::{BLIND, Blind, INTENSITIES_NS, Pricer};
+use super::price::{BLIND, Blind, INTENSITIES_NS, MachineWork, Pricer};
 use crate::{RunError, SuitePlan};
 use tierloom_model::Phase;
 use tierloom_placement::ColumnUse;
-use tierloom_record::{IntensityRow, SAME_WITHIN, geometric_mean};
+use tierloom_record::findings::conclude;
+use tierloom_record::{
+    IntensityRow, QueryRecord, RunRecord, RunSet, SAME_WITHIN, SummaryRecord, ThroughputRecord,
+    geometric_mean,
+};
 
 /// Utilisation, averaged over a query, from which a tier counts as full.
 const SATURATED: f64 = 0.95;
+
+/// The summary with what follows from all records of its run.
+pub fn concluded(
+    run: RunRecord,
+    queries: Vec<QueryRecord>,
+    throughputs: Vec<ThroughputRecord>,
+    mut summary: SummaryRecord,
+) -> SummaryRecord {
+    let set = RunSet {
+        run,
+        queries,
+        throughputs,
+        summary: Some(summary.clone()),
+    };
+    summary.findings = conclude(&set).sentences().map(str::to_owned).collect();
+    summary
+}
 
 /// Prices the blind interleaves of the two published studies on every machine of the run, over a
 /// range of engine intensities.
@@ -27,9 +49,10 @@ pub fn intensity(
         .filter(|m| m.tier("dram").is_some() && m.tier("cxl").is_some())
     {
         let pricer = Pricer::new(plan, machine, columns);
+        let works: Vec<_> = measured.iter().map(|one| pricer.work(one)).collect();
         for blind in BLIND {
             for ns in [None].into_iter().chain(INTENSITIES_NS.map(Some)) {
-                rows.extend(intensity_row(&pricer, measured, blind, ns)?);
+                rows.extend(intensity_row(&pricer, &works, blind, ns)?);
             }
         }
     }
@@ -38,19 +61,18 @@ pub fn intensity(
 
 fn intensity_row(
     pricer: &Pricer<'_>,
-    measured: &[&Measured],
+    works: &[MachineWork<'_>],
     blind: Blind,
     ns: Option<f64>,
 ) -> Result<Option<IntensityRow>, RunError> {
     let (mut all, mut first_group, mut own_ns) = (Vec::new(), Vec::new(), Vec::new());
     let (mut busiest, mut saturated) = (0.0f64, 0);
-    for one in measured {
-        // One execution represents all repeats: they run the same plan on the same data.
-        let Some(work) = one.captured.get(one.captured.len() / 2) else {
+    for work in works {
+        let Some((captured, phases)) = work.typical() else {
             continue;
         };
-        let alone = pricer.solve_blind(&work.phases, (1.0, 0.0), ns)?;
-        let speedup = alone.time_ns / pricer.solve_blind(&work.phases, blind.weights, ns)?.time_ns;
+        let alone = pricer.solve_blind(phases, (1.0, 0.0), ns)?;
+        let speedup = alone.time_ns / pricer.solve_blind(phases, blind.weights, ns)?.time_ns;
         let busy = alone
             .tiers
             .iter()
@@ -60,8 +82,8 @@ fn intensity_row(
         busiest = busiest.max(busy);
         saturated += u32::from(busy >= SATURATED);
         all.push(speedup);
-        own_ns.extend(own_time_per_tuple(&work.phases));
-        if one.query.group == 1 {
+        own_ns.extend(own_time_per_tuple(captured));
+        if work.measured.query.group == 1 {
             first_group.push(speedup);
         }
     }

@@ -7,7 +7,7 @@
 
 use super::measure::Runner;
 use super::session::{Session, plan_all};
-use super::{Sink, adaptive, cards, measure, memory};
+use super::{Sink, adaptive, cards, measure, memory, summary};
 use crate::{Event, Observer, PlannedPlacement, RunError, Stage, StreamPlan, SuiteQuery};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,9 @@ use tierloom_engine::capture::HostCosts;
 use tierloom_engine::load::column_uses;
 use tierloom_kernels::StreamProbe;
 use tierloom_placement::ColumnUse;
-use tierloom_record::findings::conclude;
 use tierloom_record::{
-    AuditRecord, EngineKind, HERE, MemoryUse, PlacementCard, Provenance, Record, RunRecord, RunSet,
-    Spread, StreamRecord, SummaryRecord, ThroughputRecord, TimeBreakdown,
+    AuditRecord, EngineKind, HERE, MemoryUse, PlacementCard, Provenance, Record, RunRecord, Spread,
+    StreamRecord, SummaryRecord, ThroughputRecord, TimeBreakdown,
 };
 
 /// Host costs for the captured work: not needed, because throughput is not modelled.
@@ -137,7 +136,7 @@ impl ThroughputRun<'_> {
         self.times.total_s = self.started.elapsed().as_secs_f64();
         let plan = self.session.plan;
         let engines = 1 + u32::from(plan.baseline);
-        let mut summary = SummaryRecord {
+        let summary = SummaryRecord {
             run_id: self.session.invocation.id.clone(),
             interrupted,
             finished: self.finished.len() as u32,
@@ -153,13 +152,7 @@ impl ThroughputRun<'_> {
                 ..self.session.memory
             },
         };
-        let set = RunSet {
-            run: self.opened,
-            queries: Vec::new(),
-            throughputs: self.finished,
-            summary: Some(summary.clone()),
-        };
-        summary.findings = conclude(&set).sentences().map(str::to_owned).collect();
+        let summary = summary::concluded(self.opened, Vec::new(), self.finished, summary);
         (self.sink)(Record::Summary(Box::new(summary)))
     }
 

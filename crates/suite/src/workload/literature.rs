@@ -39,7 +39,7 @@ pub fn ssb(machine: &Machine) -> Option<String> {
     let change = (geometric_mean(speedups.iter().copied())? - 1.0) * 100.0;
     let count = |test: &dyn Fn(&f64) -> bool| speedups.iter().filter(|s| test(s)).count();
     Some(format!(
-        "For comparison, the engine of {study}, taken as {REFERENCE_NS} ns of CPU time per row at scale factor {scale_factor} with {bytes_per_value}-byte values: a blind {text} changes the geometric mean on {} by {change:+.1}% ({} queries slower, {} faster).",
+        "For comparison, the engine of {study}, taken as {REFERENCE_NS} ns of CPU time per row at scale factor {scale_factor} with {bytes_per_value}-byte values: a blind {text} changes the geometric mean on {} by {change:+.1}% (queries slower: {}, faster: {}).",
         machine.name,
         count(&|s| *s < 1.0 - SAME_WITHIN),
         count(&|s| *s > 1.0 + SAME_WITHIN)

@@ -6,16 +6,14 @@
 mod literature;
 mod ssb;
 #[cfg(feature = "sql")]
-mod tpc;
+pub(crate) mod tpc;
 
-#[cfg(not(feature = "sql"))]
 pub use crate::run::{tpcds, tpch};
 pub use ssb::ssb;
-#[cfg(feature = "sql")]
-pub use tpc::{tpcds, tpch};
 
 use crate::RunError;
 use crate::growth::Growth;
+use crate::run::WorkloadData;
 use std::borrow::Cow;
 use std::fmt::Debug;
 use tierloom_model::Machine;
@@ -32,7 +30,7 @@ pub struct SuiteQuery {
 }
 
 /// Data, queries and right answers of a benchmark.
-pub trait Workload: Debug + Send + Sync {
+pub trait Workload: WorkloadData + Debug + Send + Sync {
     /// Name on the command line and in records: `ssb`.
     fn id(&self) -> &'static str;
 
@@ -71,32 +69,6 @@ pub trait Workload: Debug + Send + Sync {
     fn literature(&self, _machine: &Machine) -> Option<String> {
         None
     }
-
-    /// Generates the data into columns that are all placed alike.
-    ///
-    /// # Errors
-    /// Memory that cannot be allocated, or `progress` cancelled it.
-    #[cfg(feature = "sql")]
-    fn load(
-        &self,
-        placer: &mut tierloom_engine::load::ColumnPlacer<'_>,
-        placement: &tierloom_memory::Placement,
-        threads: usize,
-        progress: &dyn tierloom_workloads::Progress,
-    ) -> Result<crate::run::Data, tierloom_engine::EngineError>;
-
-    /// Compares an answer, also given as `text`, with the stored one of an independent engine;
-    /// returns the reason if it could not be checked.
-    ///
-    /// # Errors
-    /// A wrong answer, or a stored one that cannot be read.
-    #[cfg(feature = "sql")]
-    fn check(
-        &self,
-        query: &SuiteQuery,
-        batches: &[tierloom_engine::RecordBatch],
-        text: &str,
-    ) -> Result<Option<String>, RunError>;
 }
 
 /// The queries, each once.

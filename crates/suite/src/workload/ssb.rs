@@ -1,5 +1,8 @@
 //! The Star Schema Benchmark.
 
+#[cfg(feature = "sql")]
+mod data;
+
 use super::{SuiteQuery, Workload, literature, once};
 use crate::RunError;
 use crate::growth::Growth;
@@ -102,47 +105,6 @@ impl Workload for Ssb {
     fn literature(&self, machine: &Machine) -> Option<String> {
         literature::ssb(machine)
     }
-
-    #[cfg(feature = "sql")]
-    fn load(
-        &self,
-        placer: &mut tierloom_engine::load::ColumnPlacer<'_>,
-        placement: &tierloom_memory::Placement,
-        _threads: usize,
-        progress: &dyn tierloom_workloads::Progress,
-    ) -> Result<crate::run::Data, tierloom_engine::EngineError> {
-        let placement_of = |_: &str| placement.clone();
-        let loaded = tierloom_engine::load::load_ssb(&self.0, placer, &placement_of, progress)?;
-        Ok(crate::run::Data {
-            tables: loaded.tables,
-            times: loaded.times,
-        })
-    }
-
-    #[cfg(feature = "sql")]
-    fn check(
-        &self,
-        query: &SuiteQuery,
-        _batches: &[tierloom_engine::RecordBatch],
-        text: &str,
-    ) -> Result<Option<String>, RunError> {
-        let Some(golden) = ssb::golden_answer(&self.0, query.id) else {
-            return Ok(Some(format!(
-                "no stored answer for scale factor {} and seed {}; stored are scale factors 0.01, 0.1 and 1 with seed 1",
-                self.0.scale_factor, self.0.seed
-            )));
-        };
-        if same_rows(golden, text) {
-            return Ok(None);
-        }
-        Err(RunError::WrongAnswer(format!(
-            "{} answers wrongly (its lines: {}, DuckDB's on the same data: {}); first difference:\n{}",
-            query.id,
-            text.lines().count(),
-            golden.lines().count(),
-            first_difference(golden, text)
-        )))
-    }
 }
 
 fn suite_query(query: &'static ssb::Query) -> SuiteQuery {
@@ -171,22 +133,4 @@ fn code_bytes(config: &SsbConfig, table: &ssb::TableSpec, column: &ssb::ColumnSp
         (ssb::ColumnType::Text, Some(words), _) if words * 8 < known.rows => bytes(words),
         (ssb::ColumnType::Text, ..) => 26,
     }
-}
-
-/// Whether two answers are equal; one without rows may lack its header, since an engine may return
-/// no batch.
-#[cfg(feature = "sql")]
-fn same_rows(expected: &str, got: &str) -> bool {
-    expected == got || (got.is_empty() && expected.lines().count() == 1)
-}
-
-#[cfg(feature = "sql")]
-fn first_difference(expected: &str, got: &str) -> String {
-    let longest = expected.lines().count().max(got.lines().count());
-    let line = |text: &str, index: usize| text.lines().nth(index).unwrap_or("(nothing)").to_owned();
-    (0..longest)
-        .map(|i| (line(expected, i), line(got, i)))
-        .find(|(e, g)| e != g)
-        .map(|(e, g)| format!("  expected {e}\n  got      {g}"))
-        .unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use super::{SuiteQuery, Workload, once};
 use crate::RunError;
 use crate::growth::Growth;
-use crate::run::Data;
+use crate::run::{Data, WorkloadData};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tierloom_engine::load::ColumnPlacer;
 use tierloom_engine::tpc::load_tpc;
 use tierloom_engine::{EngineError, RecordBatch};
 use tierloom_memory::Placement;
-use tierloom_tpc::{Benchmark, Query, Source, compare, stored_answer};
+use tierloom_tpc::{Benchmark, Query, Source, TpcError, compare, stored_answer};
 use tierloom_workloads::Progress;
 
 /// TPC-H's aggregations have fewer groups than this (by flag, nation, year, priority) or one per
@@ -41,6 +41,13 @@ pub fn tpch(scale_factor: f64, answers: Option<PathBuf>) -> Result<Arc<dyn Workl
 /// As [`tpch`].
 pub fn tpcds(scale_factor: f64, answers: Option<PathBuf>) -> Result<Arc<dyn Workload>, RunError> {
     Ok(Arc::new(Tpc::new(Benchmark::TpcDs, scale_factor, answers)?))
+}
+
+impl From<TpcError> for RunError {
+    /// A query or scale factor that does not exist; what else can fail is an error of the engine.
+    fn from(error: TpcError) -> Self {
+        RunError::refused(error)
+    }
 }
 
 impl Tpc {
@@ -148,7 +155,9 @@ impl Workload for Tpc {
             constant_groups: CONSTANT_GROUPS,
         }))
     }
+}
 
+impl WorkloadData for Tpc {
     fn load(
         &self,
         placer: &mut ColumnPlacer<'_>,
@@ -166,13 +175,13 @@ impl Workload for Tpc {
 
     fn check(
         &self,
-        query: &SuiteQuery,
+        query: &str,
         batches: &[RecordBatch],
         _text: &str,
     ) -> Result<Option<String>, RunError> {
         let stored = match &self.answers {
             Some(folder) => Some(read_answer(&folder.join(self.id()), query)?),
-            None => tierloom_tpc::query(self.benchmark, query.id)?
+            None => tierloom_tpc::query(self.benchmark, query)?
                 .first()
                 .and_then(|q| stored_answer(q, self.scale_factor))
                 .map(str::to_owned),
@@ -183,14 +192,14 @@ impl Workload for Tpc {
                 "no stored answer for scale factor {sf}; scripts/golden_tpc.py --sf {sf} --into DIR makes them for --answers DIR"
             )));
         };
-        compare(query.id, &stored, batches)
+        compare(query, &stored, batches)
             .map_err(|different| RunError::WrongAnswer(different.to_string()))?;
         Ok(None)
     }
 }
 
-fn read_answer(folder: &Path, query: &SuiteQuery) -> Result<String, RunError> {
-    let path = folder.join(format!("{}.csv", query.id));
+fn read_answer(folder: &Path, query: &str) -> Result<String, RunError> {
+    let path = folder.join(format!("{query}.csv"));
     std::fs::read_to_string(&path)
         .map_err(|e| RunError::refused(format!("--answers: cannot read {}: {e}", path.display())))
 }

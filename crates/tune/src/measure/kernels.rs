@@ -7,20 +7,6 @@ use tierloom_model::reference::work::{Filter, RandomAccess, Stream, Work};
 
 use super::MeasureError;
 
-/// Phases with an access kernel.
-pub const MEASURABLE: [&str; 10] = [
-    "scan",
-    "read",
-    "write",
-    "nt-write",
-    "copy",
-    "filter",
-    "build",
-    "probe",
-    "aggregate",
-    "random",
-];
-
 /// Phases measured by default.
 ///
 /// They use each kernel once: a scan without output is a read, an aggregation accesses memory as a
@@ -121,6 +107,7 @@ pub fn kernel_of(phase: &str, region_bytes: u64) -> Result<KernelPhase, MeasureE
 
 #[cfg(test)]
 mod tests {
+    use super::super::MEASURABLE;
     use super::*;
 
     #[test]

@@ -20,8 +20,22 @@ mod setup;
 mod tiers;
 
 pub use error::MeasureError;
-pub use kernels::{KernelPhase, MEASURABLE, USUAL, kernel_of};
+pub use kernels::{KernelPhase, USUAL, kernel_of};
 pub use rough::rough_machine;
 pub use search::{Found, Memo, Request, kernel_now, search_phase};
 pub use setup::{MeasureOptions, Setup};
 pub use tiers::{HostTiers, RateSource, Reading};
+
+/// Phases with an access kernel.
+pub const MEASURABLE: [&str; 10] = [
+    "scan",
+    "read",
+    "write",
+    "nt-write",
+    "copy",
+    "filter",
+    "build",
+    "probe",
+    "aggregate",
+    "random",
+];

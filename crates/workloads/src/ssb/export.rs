@@ -124,8 +124,7 @@ fn write_lineorder(
                 let rows = lineorder.chunk_rows(chunk).len();
                 let mut columns = OwnedColumns::new(rows);
                 lineorder.fill_chunk(chunk, &mut columns.borrow())?;
-                format_rows(&columns.into_values(lineorder)?, rows)
-                    .map_err(io_error("format", csv.path))
+                format_rows(&columns.into_values()?, rows).map_err(io_error("format", csv.path))
             })
             .collect::<Result<_, WorkloadError>>()?;
         for (chunk, bytes) in chunks.zip(formatted) {

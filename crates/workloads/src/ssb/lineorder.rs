@@ -17,7 +17,7 @@ use super::columns::ColumnValues;
 use super::config::SsbConfig;
 use super::memory::{LineorderColumns, OwnedColumns, Part};
 use super::rng::RandomSequence;
-use super::words::{PRIORITIES, SHIP_MODES};
+use super::words::{self, PRIORITIES, SHIP_MODES};
 use crate::{Progress, WorkloadError};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -155,11 +155,7 @@ impl Lineorder {
     ///
     /// They are in alphabetical order, so codes compare like the text.
     pub fn dictionaries(&self, column: &str) -> Option<&'static [&'static str]> {
-        match column {
-            "lo_orderpriority" => Some(&PRIORITIES),
-            "lo_shipmode" => Some(&SHIP_MODES),
-            _ => None,
-        }
+        words::dictionaries(column)
     }
 
     /// Writes the whole table into `columns`, in parallel on the current rayon pool.
@@ -201,7 +197,7 @@ impl Lineorder {
     pub fn to_columns(&self, progress: &dyn Progress) -> Result<Vec<ColumnValues>, WorkloadError> {
         let mut owned = OwnedColumns::new(self.rows());
         self.fill(&mut owned.borrow(), progress)?;
-        owned.into_values(self)
+        owned.into_values()
     }
 
     fn fill_range(

@@ -1,8 +1,8 @@
 //! Memory for the columns of lineorder: checked slices of the caller, or newly allocated vectors.
 
 use super::columns::ColumnValues;
-use super::lineorder::Lineorder;
 use super::schema::{ColumnType, table};
+use super::words::dictionaries;
 use crate::WorkloadError;
 
 /// Number of integer columns of lineorder.
@@ -17,7 +17,7 @@ pub struct LineorderColumns<'a> {
     pub int32: Vec<&'a mut [i32]>,
     /// The [`ColumnType::Dict8`] columns, in the same order.
     ///
-    /// Codes are indices into [`Lineorder::dictionaries`].
+    /// Codes are indices into [`super::Lineorder::dictionaries`].
     pub dict8: Vec<&'a mut [u8]>,
 }
 
@@ -109,17 +109,14 @@ impl OwnedColumns {
     }
 
     /// The columns, in the order of the table's spec.
-    pub(super) fn into_values(
-        self,
-        lineorder: &Lineorder,
-    ) -> Result<Vec<ColumnValues>, WorkloadError> {
+    pub(super) fn into_values(self) -> Result<Vec<ColumnValues>, WorkloadError> {
         let (mut int32, mut dict8) = (self.int32.into_iter(), self.dict8.into_iter());
         let columns = table("lineorder")?
             .columns
             .iter()
             .filter_map(|column| match column.ty {
                 ColumnType::Dict8 => {
-                    let words = lineorder.dictionaries(column.name).unwrap_or_default();
+                    let words = dictionaries(column.name).unwrap_or_default();
                     let values = words.iter().map(|&word| word.to_owned()).collect();
                     dict8
                         .next()

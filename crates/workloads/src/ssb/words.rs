@@ -30,6 +30,15 @@ pub(crate) const PRIORITIES: [&str; 5] =
 /// Values of lo_shipmode, in alphabetical order.
 pub(crate) const SHIP_MODES: [&str; 7] = ["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"];
 
+/// The texts of the codes of a column of lineorder; `None` for columns without a dictionary.
+pub(crate) fn dictionaries(column: &str) -> Option<&'static [&'static str]> {
+    match column {
+        "lo_orderpriority" => Some(&PRIORITIES),
+        "lo_shipmode" => Some(&SHIP_MODES),
+        _ => None,
+    }
+}
+
 /// The three parts of p_type: 6 x 5 x 5 = 150 types.
 pub(crate) const TYPE_SIZES: [&str; 6] =
     ["STANDARD", "SMALL", "MEDIUM", "LARGE", "ECONOMY", "PROMO"];

@@ -76,7 +76,7 @@ pub fn serve(args: &Args) -> Result<(), Failure> {
     let runner = Arc::new(BenchRunner {
         host: Arc::new(host),
     });
-    serve_agent(options, runner, ready, stop).map_err(super::hosts::failure)
+    serve_agent(options, runner, ready, stop).map_err(super::failures::of_agents)
 }
 
 fn tls(args: &Args) -> Result<Option<TlsIdentity>, Failure> {

@@ -8,7 +8,9 @@
 //!   main task is done;
 //! * on another host, with none here: this host only starts and collects.
 
-use super::{Args, session};
+use super::Args;
+use super::failures::{of_agents, of_run};
+use super::progress::tell;
 use crate::failure::Failure;
 use crate::stop;
 use indicatif::ProgressBar;
@@ -95,7 +97,7 @@ pub fn connect(
     };
     stop::pass_on(stop);
     Ok(Some(AgentHosts {
-        coordinator: Coordinator::connect_with(&addresses, options).map_err(failure)?,
+        coordinator: Coordinator::connect_with(&addresses, options).map_err(of_agents)?,
         _launched: launched,
     }))
 }
@@ -108,7 +110,7 @@ fn address(
     if let Some(destination) = &host.ssh {
         let agent = SshLaunch::new(&host.name, destination)
             .launch()
-            .map_err(failure)?;
+            .map_err(of_agents)?;
         let address = agent.address().clone();
         launched.push(agent);
         return Ok(address);
@@ -155,13 +157,13 @@ impl AgentHosts {
             .collect::<Result<Vec<_>, _>>()?;
         // Preparing maps and fills memory, which takes different times on different hosts; only
         // when all are ready can a start be agreed on.
-        self.coordinator.prepare(requests).map_err(failure)?;
+        self.coordinator.prepare(requests).map_err(of_agents)?;
         let here = plan.tasks.iter().any(|task| task.host.is_none());
         let mut parts = match (&main, here) {
             (None, _) => vec![self.lead(plan, host, bar)?],
             (Some(main), true) => self.follow(plan, host, main, bar)?,
             (Some(main), false) => {
-                self.coordinator.start(START_IN).map_err(failure)?;
+                self.coordinator.start(START_IN).map_err(of_agents)?;
                 vec![self.part(main)?]
             }
         };
@@ -169,7 +171,7 @@ impl AgentHosts {
             .into_iter()
             .filter(|name| Some(*name) != main.as_ref())
         {
-            self.coordinator.stop(name).map_err(failure)?;
+            self.coordinator.stop(name).map_err(of_agents)?;
             parts.push(self.part(name)?);
         }
         Ok(parts)
@@ -190,7 +192,7 @@ impl AgentHosts {
             .unwrap_or_else(PoisonError::into_inner);
         match (part, error) {
             (Ok(part), None) if !control.trouble.requested() => Ok(part),
-            (_, Some(error)) => Err(failure(error)),
+            (_, Some(error)) => Err(of_agents(error)),
             (part, None) => {
                 let _ = coordinator.stop_all();
                 // A lost host is the cause of whatever error this host reports.
@@ -200,8 +202,8 @@ impl AgentHosts {
                     .filter_map(|task| task.host.as_ref())
                     .find_map(|name| coordinator.wait(name).err());
                 match (lost, part) {
-                    (Some(error), _) => Err(failure(error)),
-                    (None, Err(error)) => Err(session::failure(error)),
+                    (Some(error), _) => Err(of_agents(error)),
+                    (None, Err(error)) => Err(of_run(error)),
                     (None, Ok(part)) => Ok(part),
                 }
             }
@@ -234,7 +236,7 @@ impl AgentHosts {
                 Ok(()) => self
                     .coordinator
                     .start(START_IN)
-                    .map_err(failure)
+                    .map_err(of_agents)
                     .and_then(|start| {
                         // If the receiver is gone, the own part ended with an error, which is
                         // returned below.
@@ -249,7 +251,7 @@ impl AgentHosts {
             ended.request();
             drop(begin);
             let own = match own.join() {
-                Ok(own) => own.map_err(session::failure),
+                Ok(own) => own.map_err(of_run),
                 Err(panic) => std::panic::resume_unwind(panic),
             };
             match (led?, own?) {
@@ -260,7 +262,7 @@ impl AgentHosts {
     }
 
     fn part(&mut self, name: &str) -> Result<Part, Failure> {
-        let text = self.coordinator.wait(name).map_err(failure)?;
+        let text = self.coordinator.wait(name).map_err(of_agents)?;
         let mut part: Part = serde_json::from_str(&text).map_err(|error| {
             Failure::runtime(format!(
                 "host {name} sent a result that cannot be read: {error}"
@@ -302,7 +304,7 @@ impl Control for Leading<'_> {
     }
 
     fn event(&self, event: Event) {
-        session::tell(self.bar, event);
+        tell(self.bar, event);
     }
 }
 
@@ -327,16 +329,6 @@ impl Control for Following<'_> {
     }
 
     fn event(&self, event: Event) {
-        session::tell(self.bar, event);
-    }
-}
-
-/// Converts an error of the agents to a failure.
-pub fn failure(error: AgentError) -> Failure {
-    match error {
-        AgentError::Interrupted => {
-            Failure::Interrupted("while hosts were working; they were stopped".into())
-        }
-        other => Failure::runtime(other),
+        tell(self.bar, event);
     }
 }

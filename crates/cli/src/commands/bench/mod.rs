@@ -5,8 +5,10 @@
 
 mod agent;
 mod args;
+mod failures;
 mod hosts;
 mod output;
+mod progress;
 mod session;
 
 pub use args::Args;
@@ -30,7 +32,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // Every plan is checked before the first one runs: a mistake in the last must not show up hours
     // later.
     for plan in &workloads.runs {
-        run::check(plan, None, &host).map_err(session::failure)?;
+        run::check(plan, None, &host).map_err(failures::of_run)?;
     }
     hosts::check(&workloads)?;
     if args.dry_run {

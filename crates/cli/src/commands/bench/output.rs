@@ -5,7 +5,7 @@ use crate::output;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use tierloom_bench::dry_run;
 use tierloom_bench::plan::RunPlan;
-use tierloom_record::{BenchRecord, Spread, TaskRecord};
+use tierloom_record::{BenchRecord, OperatorTaskRecord, RegionRecord, Spread, TaskRecord};
 use tierloom_text::Bytes;
 
 /// A short name of a run, for the progress line.
@@ -65,6 +65,11 @@ pub fn table(records: &[BenchRecord]) -> String {
     let mut text = format!("{table}\n");
     text += "measured here; medians of the repetitions, latencies less the timer's own cost\n";
     for record in records {
+        for task in &record.tasks {
+            if let Some(rates) = task.operator.as_ref().and_then(phases_text) {
+                text += &format!("{}: {rates} M tuples/s\n", title(record));
+            }
+        }
         for remark in &record.remarks {
             let word = if remark.invalidates {
                 "INVALID"
@@ -102,14 +107,14 @@ fn row(record: &BenchRecord, task: &TaskRecord) -> Vec<Cell> {
         record.workload.clone()
     };
     let valid = if record.valid { "" } else { " INVALID" };
-    let memory = task.regions.first().map_or_else(String::new, |region| {
-        let size = Bytes(region.size_bytes).rounded();
-        if region.page_size == "device" {
-            format!("{size} of {}", region.memory)
-        } else {
-            format!("{size} on {}, {}", region.resolved, region.page_size)
+    let memory = match &task.operator {
+        Some(_) => {
+            let named = task.regions.iter();
+            let named = named.map(|region| format!("{}: {}", region.name, region_text(region)));
+            named.collect::<Vec<_>>().join("\n")
         }
-    });
+        None => task.regions.first().map_or_else(String::new, region_text),
+    };
     vec![
         Cell::new(format!("{name}{valid}")),
         Cell::new(varied(record)),
@@ -122,6 +127,28 @@ fn row(record: &BenchRecord, task: &TaskRecord) -> Vec<Cell> {
         right(latency.map_or_else(|| "-".into(), |l| digits(l.median_ns.median))),
         right(p99.map_or_else(|| "-".into(), |p| digits(p.latency_ns))),
     ]
+}
+
+fn region_text(region: &RegionRecord) -> String {
+    let size = Bytes(region.size_bytes).rounded();
+    if region.page_size == "device" {
+        format!("{size} of {}", region.memory)
+    } else {
+        format!("{size} on {}, {}", region.resolved, region.page_size)
+    }
+}
+
+/// The timed phases of an operator with their rates in M tuples/s: "build 35.1, probe 80.2".
+fn phases_text(operator: &OperatorTaskRecord) -> Option<String> {
+    let counted = operator.phases.iter().filter(|phase| phase.counted);
+    let rates: Vec<String> = counted
+        .filter_map(|phase| {
+            let seconds = phase.seconds.as_ref()?.median;
+            let tuples = (phase.tuples * operator.passes) as f64;
+            Some(format!("{} {}", phase.name, digits(tuples / seconds / 1e6)))
+        })
+        .collect();
+    (!rates.is_empty()).then(|| rates.join(", "))
 }
 
 /// Formats with about three significant digits.

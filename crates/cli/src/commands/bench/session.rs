@@ -3,16 +3,18 @@
 //! Each record is appended to the file as soon as it is complete, so that an interrupted session
 //! can be resumed; tables, CSV and report are written at the end for all records, old and new.
 
+use super::failures::of_run;
+use super::progress::{bar, tell};
 use super::{Args, hosts, output as shown};
 use crate::failure::Failure;
 use crate::{output, stop};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tierloom_bench::file::Workloads;
 use tierloom_bench::plan::RunPlan;
-use tierloom_bench::run::{self, BenchError, Control, Event, Host, Session};
+use tierloom_bench::run::{self, Control, Event, Host, Session};
 use tierloom_record::{BenchRecord, Record, RecordFile, RecordSet, bench_csv};
 
 /// Runs all plans that have no valid record yet and writes the outputs.
@@ -86,9 +88,9 @@ fn one(
         Some(remote) if plan.tasks.iter().any(|task| task.host.is_some()) => {
             remote.run(plan, host, bar)?
         }
-        _ => vec![run::run_part(plan, None, host, &Here { bar }).map_err(failure)?],
+        _ => vec![run::run_part(plan, None, host, &Here { bar }).map_err(of_run)?],
     };
-    run::record(plan, parts, session).map_err(failure)
+    run::record(plan, parts, session).map_err(of_run)
 }
 
 /// Controls a run on this machine alone.
@@ -104,25 +106,6 @@ impl Control for Here<'_> {
     fn event(&self, event: Event) {
         tell(self.bar, event);
     }
-}
-
-/// Shows the progress of a run in the bar.
-pub fn tell(bar: &ProgressBar, event: Event) {
-    bar.set_prefix(match event {
-        Event::Preparing => "preparing".into(),
-        Event::Repetition { done, most, figure } => {
-            let figure = figure.map(|f| format!(", {f:.1}")).unwrap_or_default();
-            format!("{done}/{most}{figure}")
-        }
-    });
-}
-
-fn bar(runs: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{pos}/{len} runs, {eta} left  {msg}  {prefix}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    let bar = ProgressBar::new(runs).with_style(style);
-    bar.enable_steady_tick(Duration::from_millis(500));
-    bar
 }
 
 /// Describes this invocation for the records.
@@ -212,13 +195,4 @@ fn finish(args: &Args, earlier: Vec<BenchRecord>, new: Vec<BenchRecord>) -> Resu
         output::write_report(path, &set)?;
     }
     Ok(())
-}
-
-/// Converts the error of a run to a failure.
-pub fn failure(error: BenchError) -> Failure {
-    match error {
-        BenchError::Stopped { .. } => Failure::Interrupted(error.to_string()),
-        error if error.is_bad_input() => Failure::input(error),
-        error => Failure::runtime(error),
-    }
 }

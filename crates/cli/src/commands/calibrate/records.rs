@@ -267,6 +267,7 @@ fn figure(record: &BenchRecord, machine: &Machine, tiers: &Tiers) -> Result<Figu
         Plan::Latency { .. } => return Err("single timed accesses hold the timer's fences".into()),
         Plan::Mapping { .. } => return Err("it measures the kernel, not memory".into()),
         Plan::Custom { .. } => return Err("the model has no chains of unlike accesses".into()),
+        Plan::Operator { .. } => return Err("operators are no figures of a machine yet".into()),
     };
     let tier = placement
         .default

@@ -1,5 +1,6 @@
 //! Options of `tierloom pool`.
 
+use crate::commands::sql::CsvArgs;
 use clap::{Subcommand, ValueEnum};
 use std::path::PathBuf;
 use tierloom_pool::{Coherence, OpenOptions};
@@ -16,6 +17,7 @@ pub struct Args {
 pub enum PoolCommand {
     Create(CreateArgs),
     Status(StatusArgs),
+    Load(LoadArgs),
     Check(CheckArgs),
     Grow(GrowArgs),
     Drop(DropArgs),
@@ -110,6 +112,27 @@ pub struct StatusArgs {
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
+}
+
+/// Load files as tables into a pool; tables of the same names are replaced, all at once
+///
+/// A table that the pool has exactly as its files are now is not loaded again.
+#[derive(clap::Args)]
+pub struct LoadArgs {
+    /// First member of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Load PATH as table NAME: a CSV, Parquet or Arrow IPC file, or a folder of files of one kind;
+    /// repeat for more tables
+    #[arg(short = 't', long = "table", value_name = "NAME=PATH", required = true)]
+    pub tables: Vec<String>,
+    #[command(flatten)]
+    pub csv: CsvArgs,
+    /// Worker threads; default: all CPUs this process may use
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    #[command(flatten)]
+    pub change: ChangeArgs,
 }
 
 /// Check the checksums of a pool; exit code 1 if something is damaged

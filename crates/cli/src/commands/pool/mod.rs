@@ -1,6 +1,8 @@
 //! `tierloom pool`: makes and examines pools.
 
 mod args;
+#[cfg_attr(not(feature = "sql"), path = "no_load.rs")]
+mod load;
 mod render;
 
 use crate::failure::Failure;
@@ -26,6 +28,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         PoolCommand::Create(args) => create(args),
         PoolCommand::Status(args) => show(&Pool::inspect(&args.pool)?, args.json),
+        PoolCommand::Load(args) => load::run(args),
         PoolCommand::Check(args) => check(args),
         PoolCommand::Grow(args) => grow(args),
         PoolCommand::Drop(args) => drop_table(args),

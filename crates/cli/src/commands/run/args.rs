@@ -21,6 +21,9 @@ pub enum Workload {
     Tpch(TpcArgs),
     /// TPC-DS: 99 SQL queries on three sales channels
     Tpcds(TpcArgs),
+    /// The process that --restart starts
+    #[command(hide = true)]
+    Restarted,
 }
 
 /// Arguments of `tierloom run ssb`
@@ -129,6 +132,18 @@ pub struct RunOptions {
     /// `tierloom tune --prefetchers show`; the previous settings are restored afterwards)
     #[arg(long, value_name = "NAME|FILE")]
     pub prefetch_off: Option<String>,
+    /// With --restart: the pool that tables are attached to, named by its first member; its tables
+    /// of the benchmark's names are replaced
+    #[arg(long, value_name = "POOL", requires = "restart")]
+    pub pool: Option<PathBuf>,
+    /// Measure how soon a new process answers, N times in each way: tables loaded on demand, loaded
+    /// from Parquet files, attached to --pool, the same after a kill, attached and verified
+    #[arg(long, value_name = "N", requires = "pool", conflicts_with_all = NOT_WITH_RESTART)]
+    pub restart: Option<u32>,
+    /// With --restart: folder of the Parquet files, generated if it has none; default: a temporary
+    /// one
+    #[arg(long, value_name = "DIR", requires = "restart")]
+    pub files: Option<PathBuf>,
     /// Print the plan without running it
     #[arg(long)]
     pub dry_run: bool,
@@ -137,6 +152,26 @@ pub struct RunOptions {
     #[command(flatten)]
     pub here: MachineArgs,
 }
+
+/// Options that say nothing about how soon a process answers.
+const NOT_WITH_RESTART: [&str; 16] = [
+    "placement",
+    "machine",
+    "repeat",
+    "pages",
+    "model_workers",
+    "model_sf",
+    "time_per_tuple",
+    "baseline",
+    "plain_operators",
+    "report",
+    "decisions",
+    "dram_limit",
+    "prefetch_off",
+    "operator_memory",
+    "sysroot",
+    "tiers",
+];
 
 /// Operator memory options of commands that run queries
 #[derive(clap::Args)]

@@ -8,6 +8,8 @@
 mod args;
 mod progress;
 mod render;
+#[cfg_attr(not(feature = "sql"), path = "no_restart.rs")]
+mod restart;
 mod results;
 
 pub use args::Args;
@@ -18,8 +20,18 @@ use crate::output;
 use args::{RunOptions, TpcArgs};
 use progress::Progress;
 use results::Results;
+use std::path::Path;
 use std::sync::Arc;
 use tierloom_suite::{RunError, StreamPlan, SuitePlan, SuiteRequest, Workload, workload};
+
+/// Starts of processes to measure.
+struct Restarts<'a> {
+    workload: &'a dyn Workload,
+    queries: &'a [String],
+    options: &'a RunOptions,
+    pool: &'a Path,
+    rounds: u32,
+}
 
 /// Resolves the plan, then prints it (`--dry-run`) or carries it out.
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -30,6 +42,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         args::Workload::Tpch(args) => tpc(workload::tpch(args.sf, args.answers.clone())?, args),
         args::Workload::Tpcds(args) => tpc(workload::tpcds(args.sf, args.answers.clone())?, args),
+        args::Workload::Restarted => restart::run_child(),
     }
 }
 
@@ -52,6 +65,22 @@ fn start(
     streams: Option<StreamPlan>,
     options: &RunOptions,
 ) -> Result<(), Failure> {
+    if let (Some(rounds), Some(pool)) = (options.restart, &options.pool) {
+        if streams.is_some() {
+            return Err(Failure::input(
+                "--restart starts one session at a time; leave --streams out",
+            ));
+        }
+        check_outputs(options)?;
+        let restarts = Restarts {
+            workload: &*workload,
+            queries,
+            options,
+            pool,
+            rounds,
+        };
+        return restart::run(&restarts);
+    }
     let request = options.request(queries, streams);
     if request.elsewhere && !options.dry_run {
         return Err(Failure::input(

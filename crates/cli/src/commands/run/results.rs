@@ -4,7 +4,8 @@ use super::args::RunOptions;
 use super::render;
 use crate::failure::Failure;
 use crate::output;
-use tierloom_record::{Record, RecordSet, RecordWriter, atomic_write};
+use std::path::Path;
+use tierloom_record::{Record, RecordError, RecordSet, RecordWriter, atomic_write};
 use tierloom_suite::SuitePlan;
 
 /// Keeps the records of a run; with `--jsonl` it also prints each one at once.
@@ -42,13 +43,16 @@ impl Results {
     /// # Errors
     /// [`Failure::Runtime`] for a file or stdout that cannot be written; the other outputs are
     /// still written.
-    pub fn write(&self, plan: &SuitePlan, options: &RunOptions) -> Result<(), Failure> {
+    pub fn write(self, plan: &SuitePlan, options: &RunOptions) -> Result<(), Failure> {
         if self.records.is_empty() {
             return Ok(());
         }
-        let set = RecordSet::from_records(self.records.iter().cloned())?;
-        let shown = if options.json {
-            self.print_json()
+        let document = options.json.then(|| self.print_json());
+        let path = options.records.as_deref();
+        let lines = path.map(|path| Ok::<_, Failure>((path, self.lines(path)?)));
+        let set = RecordSet::from_records(self.records)?;
+        let shown = if let Some(printed) = document {
+            printed
         } else if options.jsonl {
             Ok(())
         } else {
@@ -56,10 +60,8 @@ impl Results {
                 .iter()
                 .try_for_each(|run| output::print(&render::tables(plan, run)))
         };
-        let records = options.records.as_ref().map_or(Ok(()), |path| {
-            let mut lines = Vec::new();
-            let mut writer = RecordWriter::new(&mut lines, path.display().to_string());
-            self.records.iter().try_for_each(|r| writer.write(r))?;
+        let records = lines.map_or(Ok(()), |lines| {
+            let (path, lines) = lines?;
             atomic_write(path, &lines)?;
             note!("wrote records to {}", path.display());
             Ok(())
@@ -73,6 +75,13 @@ impl Results {
         });
         // All were attempted above; only the first failure is reported.
         shown.and(records).and(report)
+    }
+
+    fn lines(&self, path: &Path) -> Result<Vec<u8>, RecordError> {
+        let mut lines = Vec::new();
+        let mut writer = RecordWriter::new(&mut lines, path.display().to_string());
+        self.records.iter().try_for_each(|r| writer.write(r))?;
+        Ok(lines)
     }
 
     fn print_json(&self) -> Result<(), Failure> {

@@ -1,7 +1,38 @@
 //! Command line arguments of `tierloom sql`, unchecked; [`super::plan`] resolves them.
 
 use crate::commands::topology::MachineArgs;
+use clap::ValueEnum;
 use std::path::PathBuf;
+
+/// When the data of a pool's tables are checked
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub enum VerifyArg {
+    /// Where they are first used, and slowly in the background
+    #[default]
+    FirstUse,
+    /// Before the first statement
+    All,
+    /// Not at all; only what describes the tables is checked
+    Manifest,
+}
+
+/// How CSV files are read
+#[derive(clap::Args)]
+pub struct CsvArgs {
+    /// Field separator of CSV files, one character; default: a comma, or a tab in .tsv files
+    #[arg(long, value_name = "CHAR")]
+    pub csv_delimiter: Option<String>,
+    /// CSV files have no header line; columns are named column_1, column_2, ...
+    #[arg(long)]
+    pub csv_no_header: bool,
+    /// Rows of each CSV file used to infer types; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub csv_infer_rows: usize,
+    /// Text that represents NULL in CSV files, as in --csv-null NA; repeat for more. An empty field
+    /// is always NULL
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub csv_null: Vec<String>,
+}
 
 /// Run SQL on CSV, Parquet and Arrow files, loaded into placed memory
 ///
@@ -24,23 +55,19 @@ pub struct Args {
     /// repeat for more tables
     #[arg(short = 't', long = "table", value_name = "NAME=PATH")]
     pub tables: Vec<String>,
+    /// Use the tables of a pool, named by its first member; files of --table are kept in it, and
+    /// attached instead of loaded if the pool has them as they are
+    #[arg(long, value_name = "POOL")]
+    pub pool: Option<PathBuf>,
+    /// When the data of the pool's tables are checked against their checksums
+    #[arg(long, value_enum, default_value_t, requires = "pool")]
+    pub verify: VerifyArg,
     /// Generate benchmark data as tables: ssb:SF, tpch:SF or tpcds:SF (scale factor); repeat for
     /// more
     #[arg(long, value_name = "WHAT:SF")]
     pub generate: Vec<String>,
-    /// Field separator of CSV files, one character; default: a comma, or a tab in .tsv files
-    #[arg(long, value_name = "CHAR")]
-    pub csv_delimiter: Option<String>,
-    /// CSV files have no header line; columns are named column_1, column_2, ...
-    #[arg(long)]
-    pub csv_no_header: bool,
-    /// Rows of each CSV file used to infer types; 0 for all
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    pub csv_infer_rows: usize,
-    /// Text that represents NULL in CSV files, as in --csv-null NA; repeat for more. An empty field
-    /// is always NULL
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    pub csv_null: Vec<String>,
+    #[command(flatten)]
+    pub csv: CsvArgs,
     /// Output format of rows: table, csv, json (one array; NaN and infinities as strings), jsonl or
     /// arrow (IPC stream)
     #[arg(long, value_name = "FORMAT", default_value = "table")]

@@ -6,14 +6,15 @@
 //! `tierloom_sql`.
 
 mod args;
-mod open;
-mod plan;
+pub mod files;
+pub mod open;
+pub mod plan;
 mod script;
 mod shell;
 mod show;
-mod watch;
+pub mod watch;
 
-pub use args::Args;
+pub use args::{Args, CsvArgs};
 
 use crate::failure::Failure;
 

@@ -3,14 +3,16 @@
 //! Separate from [`super::args`] because everything that can be found wrong is found here, before a
 //! table is loaded: loading can take minutes.
 
-use super::args::Args;
+use super::args::{Args, VerifyArg};
+use super::files;
 use crate::failure::Failure;
 use crate::output;
 use std::io::{IsTerminal, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tierloom_engine::EngineOptions;
-use tierloom_memory::AnonymousNuma;
+use tierloom_engine::pooled::Verification;
+use tierloom_memory::{AnonymousNuma, PageSize};
 use tierloom_placement::Policy;
 use tierloom_sql::{CsvOptions, Format, Generated, SqlOptions};
 use tierloom_topology::Topology;
@@ -48,6 +50,8 @@ pub enum TableSource {
 
 pub struct SqlPlan {
     pub statements: Statements,
+    /// The pool's first member, and when its data are checked.
+    pub pool: Option<(PathBuf, Verification)>,
     pub tables: Vec<TableSource>,
     pub csv: CsvOptions,
     pub shown: Shown,
@@ -78,19 +82,10 @@ impl SqlPlan {
                 "--placement {placement} goes by what queries read; start with another and SET tierloom.placement = '{placement}' after some have run"
             )));
         }
-        let mut tables = Vec::new();
-        for text in &args.tables {
-            let table = files(text)?;
-            // Only names of files are compared here. Names of generated tables are known when they
-            // are generated.
-            let taken = |t: &TableSource| matches!((t, &table), (TableSource::Files { name: a, .. }, TableSource::Files { name: b, .. }) if a == b);
-            if tables.iter().any(taken) {
-                return Err(Failure::input(format!(
-                    "--table {text}: the name is given twice"
-                )));
-            }
-            tables.push(table);
-        }
+        let files = files::named(&args.tables)?.into_iter();
+        let mut tables: Vec<TableSource> = files
+            .map(|(name, path)| TableSource::Files { name, path })
+            .collect();
         for text in &args.generate {
             tables.push(generated(text)?);
         }
@@ -99,21 +94,32 @@ impl SqlPlan {
         }
         let shown = shown(args)?;
         Ok(SqlPlan {
+            pool: args
+                .pool
+                .clone()
+                .map(|pool| (pool, verification(args.verify))),
             tables,
-            csv: csv(args)?,
+            csv: files::csv(&args.csv)?,
             shown,
             output: args.output.clone(),
             timing: args.timing,
-            options: SqlOptions {
-                engine: EngineOptions::tuned(threads(args.threads, &topology)?),
-                page_size: args.pages.parse().map_err(Failure::input)?,
+            options: options(
+                args.threads,
+                args.pages.parse().map_err(Failure::input)?,
                 placement,
                 topology,
-                backend: Arc::new(AnonymousNuma::new()),
-            },
+            )?,
             // Resolved last: it may read stdin to its end, which would only delay other errors.
             statements: statements(args)?,
         })
+    }
+}
+
+fn verification(verify: VerifyArg) -> Verification {
+    match verify {
+        VerifyArg::FirstUse => Verification::FirstUse,
+        VerifyArg::All => Verification::All,
+        VerifyArg::Manifest => Verification::Manifest,
     }
 }
 
@@ -151,36 +157,6 @@ fn statements(args: &Args) -> Result<Statements, Failure> {
     })
 }
 
-fn files(text: &str) -> Result<TableSource, Failure> {
-    let Some((name, path)) = text
-        .split_once('=')
-        .filter(|(n, p)| !n.trim().is_empty() && !p.is_empty())
-    else {
-        return Err(Failure::input(format!(
-            "--table {text}: expected NAME=PATH, as in orders=data/orders.parquet"
-        )));
-    };
-    Ok(TableSource::Files {
-        name: table_name(name.trim())
-            .ok_or_else(|| Failure::input(format!(
-                "--table {text}: {name:?} is no name for a table; use letters, digits and _, or put it in double quotes"
-            )))?,
-        path: Path::new(path).to_owned(),
-    })
-}
-
-/// A table name with SQL's rule for case: lower case unless it is in double quotes.
-pub fn table_name(text: &str) -> Option<String> {
-    if let Some(quoted) = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) {
-        let name = quoted.replace("\"\"", "\"");
-        return (!name.is_empty()).then_some(name);
-    }
-    let begins = text.chars().next()?;
-    let plain = (begins.is_alphabetic() || begins == '_')
-        && text.chars().all(|c| c.is_alphanumeric() || c == '_');
-    plain.then(|| text.to_lowercase())
-}
-
 fn generated(text: &str) -> Result<TableSource, Failure> {
     let (what, sf) = text.split_once(':').unwrap_or((text, "1"));
     let sf: f64 = sf
@@ -205,27 +181,6 @@ fn sources(benchmark: Benchmark, sf: f64) -> Result<Vec<Source>, String> {
     benchmark.tables().iter().map(of).collect()
 }
 
-fn csv(args: &Args) -> Result<CsvOptions, Failure> {
-    let delimiter = match args.csv_delimiter.as_deref() {
-        None => None,
-        Some("\\t" | "tab") => Some(b'\t'),
-        Some(text) => match text.as_bytes() {
-            [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Some(*byte),
-            _ => {
-                return Err(Failure::input(format!(
-                    "--csv-delimiter {text:?}: expected one ASCII character other than a quote, or tab"
-                )));
-            }
-        },
-    };
-    Ok(CsvOptions {
-        delimiter,
-        header: !args.csv_no_header,
-        infer_rows: args.csv_infer_rows,
-        nulls: args.csv_null.clone(),
-    })
-}
-
 fn shown(args: &Args) -> Result<Shown, Failure> {
     if args.format == "table" {
         // The limit is for reading on a screen; a file gets all rows.
@@ -246,6 +201,22 @@ fn shown(args: &Args) -> Result<Shown, Failure> {
     }
 }
 
+/// Options of a session on this machine.
+pub fn options(
+    asked_threads: Option<usize>,
+    page_size: PageSize,
+    placement: Policy,
+    topology: Topology,
+) -> Result<SqlOptions, Failure> {
+    Ok(SqlOptions {
+        engine: EngineOptions::tuned(threads(asked_threads, &topology)?),
+        page_size,
+        placement,
+        topology,
+        backend: Arc::new(AnonymousNuma::new()),
+    })
+}
+
 fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, Failure> {
     let allowed = topology.limits.cpus_allowed.len().max(1);
     match asked {
@@ -256,26 +227,5 @@ fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, Failure> 
         ))),
         Some(n) => Ok(n),
         None => Ok(allowed),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_follow_sql_in_lower_case_unless_quoted() {
-        for (typed, name) in [
-            ("Orders", Some("orders")),
-            ("\"Orders\"", Some("Orders")),
-            ("\"a \"\"b\"", Some("a \"b")),
-            ("größe_2", Some("größe_2")),
-            ("2x", None),
-            ("a-b", None),
-            ("\"\"", None),
-            ("", None),
-        ] {
-            assert_eq!(table_name(typed).as_deref(), name, "{typed}");
-        }
     }
 }

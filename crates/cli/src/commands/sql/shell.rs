@@ -182,7 +182,7 @@ impl Shell {
 
     fn schema(&self, table: Option<&str>) -> Result<String, Failure> {
         let names = match table {
-            Some(name) => vec![super::plan::table_name(name).unwrap_or_else(|| name.to_owned())],
+            Some(name) => vec![super::files::table_name(name).unwrap_or_else(|| name.to_owned())],
             None => self.session.tables().into_iter().map(|t| t.name).collect(),
         };
         let mut text = String::new();

@@ -4,7 +4,7 @@
 //! saved by `tierloom_tune::apply` before the first write.
 
 use super::show;
-use super::{Args, Tuning, stamp};
+use super::{ApplyReport, Args, Tuning, stamp};
 use crate::failure::Failure;
 use crate::output;
 use comfy_table::{Table, presets};
@@ -20,12 +20,6 @@ use tierloom_tune::modelled::tier_weights;
 
 /// Deviation of a share above which the rounding to whole weights is reported.
 const DEVIATION_TOLD: f64 = 0.005;
-
-/// What was set, or would be set with `--yes`.
-pub struct ApplyReport {
-    pub text: String,
-    pub json: serde_json::Value,
-}
 
 /// The machine whose weights are set.
 ///

@@ -1,10 +1,20 @@
 //! Command line arguments of `tierloom tune`, and the combinations that clap cannot refuse.
 
-use super::prefetch::Prefetchers;
 use crate::failure::Failure;
 use crate::output;
 use std::path::PathBuf;
 use tierloom_topology::{SysRoot, Topology};
+
+/// What `--prefetchers` does
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Prefetchers {
+    /// Show what the registers hold
+    Show,
+    /// Switch all on
+    On,
+    /// Switch all off
+    Off,
+}
 
 /// Find the best weights of memory tiers for each phase of work, with the model or by measuring,
 /// and set them

@@ -51,6 +51,12 @@ struct Tuning {
     benches: Vec<BenchRecord>,
 }
 
+/// What was set, or would be set with `--yes`.
+struct ApplyReport {
+    text: String,
+    json: serde_json::Value,
+}
+
 /// Restores, shows or switches, or tunes and applies, as the arguments say.
 pub fn run(args: &Args) -> Result<(), Failure> {
     args.check()?;

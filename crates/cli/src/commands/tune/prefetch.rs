@@ -3,23 +3,13 @@
 //! The registers are read and written by `tierloom_tune::prefetch`, which saves their content
 //! before the first change.
 
-use super::apply::{ApplyReport, state};
-use super::{Args, stamp};
+use super::apply::state;
+use super::args::Prefetchers;
+use super::{ApplyReport, Args, stamp};
 use crate::failure::Failure;
 use crate::output;
 use tierloom_tune::apply::StateFile;
 use tierloom_tune::prefetch::{self, Control, CpuState, PrefetchError, RestoredRegisters};
-
-/// What `--prefetchers` does
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Prefetchers {
-    /// Show what the registers hold
-    Show,
-    /// Switch all on
-    On,
-    /// Switch all off
-    Off,
-}
 
 fn failure(error: PrefetchError) -> Failure {
     if error.is_bad_input() {

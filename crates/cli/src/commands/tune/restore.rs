@@ -1,8 +1,8 @@
 //! `tune --restore`: restores the kernel's weights and the prefetchers.
 
-use super::Args;
-use super::apply::{ApplyReport, failure, node_json, state, table, tier_nodes};
+use super::apply::{failure, node_json, state, table, tier_nodes};
 use super::prefetch;
+use super::{ApplyReport, Args};
 use crate::failure::Failure;
 use crate::output;
 use tierloom_tune::apply::{self, RestoredWeights};

@@ -1,7 +1,6 @@
 //! Formats tuned weights as tables and JSON.
 
-use super::apply::ApplyReport;
-use super::{Outcome, Tuning, records};
+use super::{ApplyReport, Outcome, Tuning, records};
 use crate::failure::Failure;
 use crate::output;
 use comfy_table::{Cell, CellAlignment, Table, presets};

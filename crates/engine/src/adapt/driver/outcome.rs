@@ -14,15 +14,12 @@ use crate::session::Execution;
 use crate::star::StarExec;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
-use tierloom_placement::adaptive::{Action, Measured, RanPhase, fewest_workers};
+use tierloom_placement::adaptive::{Action, Measured, RanPhase};
 
 /// Factor of a phase's time with all workers that it may take with fewer.
 ///
 /// Beyond it, all workers are used again.
 const SLOWER_WITH_FEWER: f64 = 1.05;
-
-/// The model may choose the workers of a phase whose time it predicts within this |ln(ratio)|.
-const EXPLAINED: f64 = 0.1;
 
 impl Prepared<'_> {
     /// Reports a successful run and learns from its times.
@@ -147,30 +144,6 @@ impl Prepared<'_> {
             note: why.to_string(),
         }
     }
-}
-
-/// The fewest workers that are as fast as the best number by the model; `None` to use all.
-///
-/// All are used as well if fewer were tried before and were slower.
-pub(super) fn fewer_workers(
-    driver: &Driver,
-    state: &State,
-    query: &str,
-    one: &PreparedPhase,
-) -> Option<usize> {
-    let all = driver.options.settings.workers;
-    let known = state.queries.get(query)?;
-    // The model is trusted only where it predicts the measured time with all workers.
-    let measured_ns = (*known.all_workers_ns.get(&one.phase.name)?)?;
-    let explained = (measured_ns / one.decision.expected_ns).ln().abs() < EXPLAINED;
-    if !explained || !one.trials.is_empty() || !one.follows {
-        return None;
-    }
-    let machine = state.controller.controller().machine();
-    let first = machine.tiers.first().map_or("dram", |t| t.name.as_str());
-    let placement = one.decision.layout.placement(first);
-    let enough = fewest_workers(machine, &one.phase, &placement, all).ok()?;
-    (enough < all).then_some(enough as usize)
 }
 
 /// The measured times of a phase if it ran as decided. Also keeps what later trials need.

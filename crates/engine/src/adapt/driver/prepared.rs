@@ -4,7 +4,6 @@
 //! (no page moves) and `finish` or `drop` (trial pages go back). A failure to place never fails the
 //! query; it is noted and the run is not learned from.
 
-use super::outcome::fewer_workers;
 use super::pages::{Columns, PageRange, Stop};
 use super::tiers::{Tiers, are_near};
 use super::trials::{self, PlannedTrial, TrialInputs, pass_of};
@@ -16,10 +15,13 @@ use crate::star::{PassOptions, StarExec};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use tierloom_model::{Phase, StructureClass};
-use tierloom_placement::adaptive::PhaseDecision;
+use tierloom_placement::adaptive::{PhaseDecision, fewest_workers};
 
 /// Reason that the controller gives for a phase in which it has nothing left to learn.
 const SETTLED: &str = "settled";
+
+/// The model may choose the workers of a phase whose time it predicts within this |ln(ratio)|.
+const EXPLAINED: f64 = 0.1;
 
 /// A run whose phases are decided and whose data is placed accordingly.
 ///
@@ -413,4 +415,28 @@ fn set_timed(plan: &Arc<dyn ExecutionPlan>) {
         });
     }
     plan.children().into_iter().for_each(set_timed);
+}
+
+/// The fewest workers that are as fast as the best number by the model; `None` to use all.
+///
+/// All are used as well if fewer were tried before and were slower.
+fn fewer_workers(
+    driver: &Driver,
+    state: &State,
+    query: &str,
+    one: &PreparedPhase,
+) -> Option<usize> {
+    let all = driver.options.settings.workers;
+    let known = state.queries.get(query)?;
+    // The model is trusted only where it predicts the measured time with all workers.
+    let measured_ns = (*known.all_workers_ns.get(&one.phase.name)?)?;
+    let explained = (measured_ns / one.decision.expected_ns).ln().abs() < EXPLAINED;
+    if !explained || !one.trials.is_empty() || !one.follows {
+        return None;
+    }
+    let machine = state.controller.controller().machine();
+    let first = machine.tiers.first().map_or("dram", |t| t.name.as_str());
+    let placement = one.decision.layout.placement(first);
+    let enough = fewest_workers(machine, &one.phase, &placement, all).ok()?;
+    (enough < all).then_some(enough as usize)
 }

@@ -5,6 +5,7 @@
 
 use super::groups::Groups;
 use super::stream::{Aggregate, AggregatePlan, AggregateStream, SkipWhen};
+use crate::bigjoin::keys::{MAX_COLUMNS, is_key_type};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
@@ -22,7 +23,7 @@ use datafusion::physical_plan::metrics::{
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
-    InputDistributionRequirements, PhysicalExpr, PlanProperties, StatisticsArgs,
+    InputDistributionRequirements, InputOrderMode, PhysicalExpr, PlanProperties, StatisticsArgs,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ impl BigAggregateExec {
             metrics: ExecutionPlanMetricsSet::new(),
         };
         // Rewrites after the rule may have changed the aggregation, so every new node is checked.
-        if let Some(reason) = super::rule::unsupported(made.aggregate()?)? {
+        if let Some(reason) = unsupported(made.aggregate()?)? {
             return internal_err!("BigAggregateExec cannot replace this aggregation: {reason}");
         }
         Ok(made)
@@ -268,4 +269,42 @@ impl fmt::Debug for BigAggregateExec {
             .field("why", &self.why)
             .finish_non_exhaustive()
     }
+}
+
+/// Why [`BigAggregateExec`] cannot replace `aggregate`; `None` if it can.
+pub(super) fn unsupported(aggregate: &AggregateExec) -> Result<Option<String>> {
+    let keys = aggregate.group_expr();
+    if !keys.is_single() || keys.has_grouping_set() {
+        return Ok(Some("it has grouping sets".into()));
+    }
+    if !(1..=MAX_COLUMNS).contains(&keys.expr().len()) {
+        return Ok(Some(format!("{} group columns", keys.expr().len())));
+    }
+    if *aggregate.mode() == AggregateMode::PartialReduce {
+        return Ok(Some("it only combines states".into()));
+    }
+    if aggregate.limit_options().is_some() {
+        return Ok(Some("it ends after a number of groups".into()));
+    }
+    // For ordered input DataFusion's operator emits finished groups early, and this one would not.
+    if *aggregate.input_order_mode() != InputOrderMode::Linear {
+        return Ok(Some("its input is ordered by the keys".into()));
+    }
+    // This operator does not update dynamic filters.
+    if !aggregate.dynamic_expressions_produced().is_empty() {
+        return Ok(Some("its values filter a scan".into()));
+    }
+    let input = aggregate.input().schema();
+    for key in keys.input_exprs() {
+        let data_type = key.data_type(&input)?;
+        if !is_key_type(&data_type) {
+            return Ok(Some(format!("a group column of type {data_type}")));
+        }
+    }
+    for function in aggregate.aggr_expr() {
+        if !function.groups_accumulator_supported() || !function.order_bys().is_empty() {
+            return Ok(Some(format!("{} works group by group", function.name())));
+        }
+    }
+    Ok(None)
 }

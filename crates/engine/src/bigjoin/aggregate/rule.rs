@@ -4,16 +4,15 @@
 //! groups. Small group tables stay with DataFusion: looking up batches pays only where lookups miss
 //! the cache.
 
-use super::exec::BigAggregateExec;
-use crate::bigjoin::keys::{MAX_COLUMNS, is_key_type};
+use super::exec::{BigAggregateExec, unsupported};
 use crate::breakdown::caught;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use std::sync::Arc;
 
 /// Thresholds of [`BigAggregateRule`]; lower ones are for tests.
@@ -99,42 +98,4 @@ impl PhysicalOptimizerRule for BigAggregateRule {
     fn schema_check(&self) -> bool {
         true
     }
-}
-
-/// Why [`BigAggregateExec`] cannot replace `aggregate`; `None` if it can.
-pub(super) fn unsupported(aggregate: &AggregateExec) -> Result<Option<String>> {
-    let keys = aggregate.group_expr();
-    if !keys.is_single() || keys.has_grouping_set() {
-        return Ok(Some("it has grouping sets".into()));
-    }
-    if !(1..=MAX_COLUMNS).contains(&keys.expr().len()) {
-        return Ok(Some(format!("{} group columns", keys.expr().len())));
-    }
-    if *aggregate.mode() == AggregateMode::PartialReduce {
-        return Ok(Some("it only combines states".into()));
-    }
-    if aggregate.limit_options().is_some() {
-        return Ok(Some("it ends after a number of groups".into()));
-    }
-    // For ordered input DataFusion's operator emits finished groups early, and this one would not.
-    if *aggregate.input_order_mode() != InputOrderMode::Linear {
-        return Ok(Some("its input is ordered by the keys".into()));
-    }
-    // This operator does not update dynamic filters.
-    if !aggregate.dynamic_expressions_produced().is_empty() {
-        return Ok(Some("its values filter a scan".into()));
-    }
-    let input = aggregate.input().schema();
-    for key in keys.input_exprs() {
-        let data_type = key.data_type(&input)?;
-        if !is_key_type(&data_type) {
-            return Ok(Some(format!("a group column of type {data_type}")));
-        }
-    }
-    for function in aggregate.aggr_expr() {
-        if !function.groups_accumulator_supported() || !function.order_bys().is_empty() {
-            return Ok(Some(format!("{} works group by group", function.name())));
-        }
-    }
-    Ok(None)
 }

@@ -3,14 +3,11 @@
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal};
-use std::sync::Arc;
-
-type Physical = Arc<dyn PhysicalExpr>;
 
 /// Whether arithmetic is of integers and its result may leave their type.
-pub(super) fn may_overflow(expr: &Physical, op: Operator, schema: &Schema) -> Result<bool> {
+pub(super) fn may_overflow(expr: &PhysicalExprRef, op: Operator, schema: &Schema) -> Result<bool> {
     let data_type = expr.data_type(schema)?;
     let Some(type_bits) = type_bits(&data_type) else {
         return Ok(false);
@@ -40,7 +37,7 @@ fn type_bits(data_type: &DataType) -> Option<u32> {
 }
 
 /// Bits of the largest magnitude that the values of an integer expression can have.
-fn value_bits(expr: &Physical, schema: &Schema, levels: usize) -> Result<u32> {
+fn value_bits(expr: &PhysicalExprRef, schema: &Schema, levels: usize) -> Result<u32> {
     let of_type = type_bits(&expr.data_type(schema)?).unwrap_or(u32::MAX);
     let Some(levels) = levels.checked_sub(1) else {
         return Ok(of_type);

@@ -1,8 +1,8 @@
 //! Arithmetic of constants.
 
-use super::is_arithmetic;
+use super::{computes, is_arithmetic};
 use crate::corrections::constants::evaluated;
-use crate::corrections::rewrite_expressions;
+use crate::corrections::{operator_holds, rewrite_expressions};
 use arrow::array::new_empty_array;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
@@ -34,6 +34,10 @@ impl OptimizerRule for CheckedConstants {
         plan: LogicalPlan,
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
+        // Most operators have none, and the optimizer asks in every pass.
+        if !operator_holds(&plan, computes)? {
+            return Ok(Transformed::no(plan));
+        }
         rewrite_expressions(plan, |expr| {
             Ok(match expr {
                 Expr::BinaryExpr(binary) if binary.op.supports_propagation() => negated(binary),

@@ -9,7 +9,7 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Literal, NegativeExpr};
-use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{LexOrdering, PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, PhysicalGroupBy};
@@ -47,8 +47,6 @@ impl PhysicalOptimizerRule for CheckedArithmetic {
         true
     }
 }
-
-type Physical = Arc<dyn PhysicalExpr>;
 
 /// The operator with checked expressions.
 fn operator(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
@@ -110,13 +108,13 @@ struct Checks {
 }
 
 impl Checks {
-    fn of(&mut self, expr: &Physical, schema: &Schema) -> Result<Physical> {
+    fn of(&mut self, expr: &PhysicalExprRef, schema: &Schema) -> Result<PhysicalExprRef> {
         let checked = Arc::clone(expr).transform_up(|expr| checked(expr, schema))?;
         self.added |= checked.transformed;
         Ok(checked.data)
     }
 
-    fn each(&mut self, exprs: &[Physical], schema: &Schema) -> Result<Vec<Physical>> {
+    fn each(&mut self, exprs: &[PhysicalExprRef], schema: &Schema) -> Result<Vec<PhysicalExprRef>> {
         exprs.iter().map(|expr| self.of(expr, schema)).collect()
     }
 
@@ -144,8 +142,9 @@ impl Checks {
         let input = aggregate.input();
         let mut keys = Checks::default();
         let group_by = aggregate.group_expr();
-        let mut named =
-            |(expr, name): &(Physical, String)| Ok((keys.of(expr, &input.schema())?, name.clone()));
+        let mut named = |(expr, name): &(PhysicalExprRef, String)| {
+            Ok((keys.of(expr, &input.schema())?, name.clone()))
+        };
         let exprs = group_by.expr().iter().map(&mut named);
         let exprs = exprs.collect::<Result<Vec<_>>>()?;
         let filters = aggregate.filter_expr().iter().map(|filter| {
@@ -206,7 +205,7 @@ impl Checks {
 
     fn keys(
         &mut self,
-        on: &[(Physical, Physical)],
+        on: &[(PhysicalExprRef, PhysicalExprRef)],
         left: &Arc<dyn ExecutionPlan>,
         right: &Arc<dyn ExecutionPlan>,
     ) -> Result<JoinOn> {
@@ -231,7 +230,7 @@ impl Checks {
 }
 
 /// The expression with a check if it is arithmetic of integers that may leave their type.
-fn checked(expr: Physical, schema: &Schema) -> Result<Transformed<Physical>> {
+fn checked(expr: PhysicalExprRef, schema: &Schema) -> Result<Transformed<PhysicalExprRef>> {
     if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
         let data_type = expr.data_type(schema)?;
         if !data_type.is_integer() {

@@ -1,6 +1,6 @@
 //! Arithmetic in the expressions of windows.
 
-use super::is_arithmetic;
+use super::computes;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
@@ -61,14 +61,13 @@ fn below(window: Window) -> Result<Transformed<LogicalPlan>> {
 
 /// Whether an expression is integer arithmetic over columns of the input.
 fn is_computed(expr: &Expr, input: &DFSchema) -> Result<bool> {
-    let arithmetic = match expr {
-        Expr::BinaryExpr(binary) => is_arithmetic(binary.op),
-        Expr::Negative(_) => true,
-        _ => false,
-    };
     // What has a NULL is NULL, and some functions ask for a constant.
     let is_null = |e: &Expr| Ok(matches!(e, Expr::Literal(value, _) if value.is_null()));
-    if !arithmetic || expr.is_volatile() || expr.column_refs().is_empty() || expr.exists(is_null)? {
+    if !computes(expr)
+        || expr.is_volatile()
+        || expr.column_refs().is_empty()
+        || expr.exists(is_null)?
+    {
         return Ok(false);
     }
     Ok(expr.get_type(input)?.is_integer())

@@ -23,7 +23,6 @@ use x86 as machine;
 use cursor::{Ahead, Anywhere, Cursor, Line, Skewed};
 use visit::Counts;
 
-use super::kernel::{is_seamless, is_stream};
 use super::places::Draw;
 use super::{Access, AccessError, CacheOp, Operation, Order, Places, SharedBytes, Touched};
 use crate::Simd;
@@ -119,7 +118,7 @@ impl Flushes {
 
 /// Bytes per instruction: the widest one of the vector width that is not wider than an access.
 pub(super) fn unit_bytes(access: &Access) -> usize {
-    machine::widest_unit(access.simd, is_stream(access.operation)).min(access.access_bytes)
+    machine::widest_unit(access.simd, access.operation.is_stream()).min(access.access_bytes)
 }
 
 /// Checks that there is a non-temporal instruction for `access`.
@@ -133,10 +132,12 @@ pub(super) fn check_cache_op(cache_op: CacheOp) -> Result<(), AccessError> {
 }
 
 /// Runs a batch of `count` places (not 0) that starts at `start`. `places` are those of `access`
-/// and of this memory, which begins with a whole line.
+/// and of this memory, which begins with a whole line. Images of copies are `image_distance` bytes
+/// further on, in this memory or in another one.
 pub(super) fn run(
     access: &Access,
     memory: SharedBytes<'_>,
+    image_distance: usize,
     start: usize,
     count: u64,
     places: &mut Places,
@@ -145,7 +146,7 @@ pub(super) fn run(
         memory: memory.as_ptr(),
         count,
         access_bytes: access.access_bytes,
-        image_distance: super::places::span_bytes(access, memory.len()),
+        image_distance,
         flushes: Flushes::new(access.cache_op),
         inner_ahead: 0,
         read_percent: match access.operation {
@@ -155,7 +156,7 @@ pub(super) fn run(
         reads_due: places.reads_due,
     };
     let counts = match (access.order, &mut places.draw) {
-        (Order::Ascending, _) if is_seamless(access) => {
+        (Order::Ascending, _) if access.is_seamless() => {
             // Adjacent accesses without anything between them are one large access: the unrolled
             // blocks then run across their borders.
             job.count = 1;
@@ -191,7 +192,7 @@ pub(super) fn run(
         }
     };
     places.reads_due = counts.reads_due;
-    if is_stream(access.operation) || access.cache_op != CacheOp::None {
+    if access.operation.is_stream() || access.cache_op != CacheOp::None {
         machine::finish_stores();
     }
     touched(access, count, counts)
@@ -236,7 +237,8 @@ fn dispatch<C: Cursor>(access: &Access, job: &Job, cursor: &mut C) -> Counts {
     let simd: Simd = access.simd;
     // SAFETY: `Kernel::new` checked that the processor has the instructions of `access`, and that
     // strides are aligned where instructions need it. The job's places are inside the memory:
-    // `Kernel::run` limits batches to it, and `Places` were made for it.
+    // `Kernel` limits batches to it, and `Places` were made for it. Images are inside the memory
+    // that copies go to, which has as many bytes.
     unsafe {
         match access.operation {
             Op::Read => machine::run::<C, { kind::READ }, false>(simd, unit, job, cursor),

@@ -9,9 +9,8 @@ use std::path::Path;
 
 use tierloom_topology::{NodeId, SysRoot};
 
-use super::anonymous::{locate, relocate};
 use super::file::whole_pages;
-use super::{MemoryBackend, NodeCapacity, PageState, Placing};
+use super::{MemoryBackend, NodeCapacity, Placing};
 use crate::placement::Run;
 use crate::sys::files;
 use crate::{MIB, Mapping, MemoryError, PageSize};
@@ -238,18 +237,5 @@ impl MemoryBackend for DevdaxBackend {
             })?;
         }
         Ok(())
-    }
-
-    fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError> {
-        locate(mapping, offsets)
-    }
-
-    fn relocate(
-        &self,
-        mapping: &Mapping,
-        page_size: PageSize,
-        moves: &[(usize, NodeId)],
-    ) -> Result<Vec<PageState>, MemoryError> {
-        relocate(mapping, page_size, moves)
     }
 }

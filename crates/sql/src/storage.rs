@@ -1,13 +1,16 @@
-//! Checks that a table fits into free memory before it fills the machine.
+//! The memory of a session's columns: which allocator a table gets, and whether it fits.
 //!
 //! A load that runs out of memory would meet the kernel's OOM killer, not an error. The checks are
 //! therefore conservative estimates, before and during a load.
 
 use super::error::SqlError;
-use super::session::SqlSession;
+use super::settings::SessionSettings;
+use std::sync::Arc;
 use tierloom_engine::EngineError;
-use tierloom_memory::PageSize;
-use tierloom_topology::NodeId;
+use tierloom_engine::load::ColumnPlacer;
+use tierloom_memory::router::{Class, ClassBackend};
+use tierloom_memory::{MemoryBackend, PageSize, Placement};
+use tierloom_topology::{NodeId, Topology};
 
 /// Memory of a column without rows.
 ///
@@ -19,10 +22,65 @@ pub(super) fn least_bytes(columns: usize) -> u64 {
     columns as u64 * COLUMN_BYTES
 }
 
-impl SqlSession {
-    /// Refuses a table of about `bytes` if the nodes of its placement have too little free memory.
-    pub(super) fn check_memory(&self, table: &str, bytes: u64) -> Result<(), SqlError> {
-        let placement = self.first_placement()?;
+/// Where the columns of a new table are placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Home {
+    /// By the session's placement.
+    Placed,
+    /// At the places of class `temp`, if it has any; else by the session's placement.
+    ///
+    /// The columns are then allocated like operator memory and stay there; placements and policies
+    /// do not move them.
+    Temp,
+}
+
+/// Where the columns of a session's tables are allocated.
+pub(super) struct Storage {
+    pub topology: Arc<Topology>,
+    pub backend: Arc<dyn MemoryBackend>,
+    pub page_size: PageSize,
+}
+
+impl Storage {
+    /// The column allocator for tables at the session's placement.
+    pub fn placer(&self, threads: usize) -> ColumnPlacer<'_> {
+        ColumnPlacer::new(
+            Arc::clone(&self.backend),
+            &self.topology,
+            self.page_size,
+            threads,
+        )
+    }
+
+    /// The column allocator for a new table, and the placement to request from it.
+    pub fn placer_for(
+        &self,
+        home: Home,
+        settings: &SessionSettings,
+    ) -> Result<(ColumnPlacer<'_>, Placement), SqlError> {
+        let threads = settings.engine.threads;
+        if home == Home::Placed || !settings.temp_has_places() {
+            let placement = settings.first_placement(&self.topology)?;
+            return Ok((self.placer(threads), placement));
+        }
+        let page_size = match self.page_size {
+            // Huge page pools are reserved for placed tables; class memory comes from ordinary
+            // pages.
+            PageSize::Huge2M | PageSize::Huge1G => PageSize::Thp,
+            ordinary => ordinary,
+        };
+        let backend = Arc::new(ClassBackend::new(Class::TempTable));
+        let placer = ColumnPlacer::new(backend, &self.topology, page_size, threads);
+        Ok((placer, Placement::kernel_default()))
+    }
+
+    /// Refuses a table of about `bytes` if the nodes of `placement` have too little free memory.
+    pub fn check_memory(
+        &self,
+        table: &str,
+        bytes: u64,
+        placement: &Placement,
+    ) -> Result<(), SqlError> {
         let shares = placement.shares();
         if shares.is_empty() {
             let nodes = self.topology.nodes.iter().map(|n| n.id);
@@ -43,7 +101,7 @@ impl SqlSession {
     ///
     /// Columns are encoded a few at a time and the rows behind them are freed, so an eighth of the
     /// rows' size is enough.
-    pub(super) fn check_room(&self, table: &str, held_bytes: u64) -> Result<(), EngineError> {
+    pub fn check_room(&self, table: &str, held_bytes: u64) -> Result<(), EngineError> {
         let nodes = self.topology.nodes.iter().map(|n| n.id);
         let free_bytes: u64 = nodes.filter_map(|n| self.free_bytes(n).ok()).sum();
         if held_bytes / 8 <= free_bytes {

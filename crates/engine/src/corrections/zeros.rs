@@ -1,0 +1,100 @@
+//! 0.0 and -0.0, which are one value.
+
+use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
+use datafusion::logical_expr::{
+    Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, SortExpr, Window,
+    lit,
+};
+use datafusion::optimizer::analyzer::AnalyzerRule;
+use std::sync::Arc;
+
+/// Makes -0.0 the value 0.0 in keys of windows, and in keys of sorts that others follow.
+///
+/// DataFusion 55 orders floats by their bits, in which -0.0 is less than 0.0. They were two
+/// partitions of a window, had two ranks, and further keys did not decide between them.
+#[derive(Debug, Default)]
+pub(crate) struct OneZero;
+
+impl AnalyzerRule for OneZero {
+    fn name(&self) -> &str {
+        "tierloom_one_zero"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|node| match node {
+            LogicalPlan::Sort(mut sort) => {
+                let changed = in_first_keys(&mut sort.expr, sort.input.schema())?;
+                Ok(Transformed::new_transformed(
+                    LogicalPlan::Sort(sort),
+                    changed,
+                ))
+            }
+            LogicalPlan::Distinct(Distinct::On(mut on)) => {
+                let changed = match &mut on.sort_expr {
+                    Some(keys) => in_first_keys(keys, on.input.schema())?,
+                    None => false,
+                };
+                let node = LogicalPlan::Distinct(Distinct::On(on));
+                Ok(Transformed::new_transformed(node, changed))
+            }
+            LogicalPlan::Window(Window { ref input, .. })
+            | LogicalPlan::Aggregate(Aggregate { ref input, .. }) => {
+                let schema = Arc::clone(input.schema());
+                super::rewrite_expressions(node, |expr| in_function(expr, &schema))
+            }
+            other => Ok(Transformed::no(other)),
+        })
+        .data()
+    }
+}
+
+/// Changes the keys of a window function, or the order of an aggregate.
+fn in_function(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let changed = match &mut expr {
+        Expr::WindowFunction(function) => in_window(function, schema)?,
+        Expr::AggregateFunction(AggregateFunction { params, .. }) => {
+            in_first_keys(&mut params.order_by, schema)?
+        }
+        _ => false,
+    };
+    Ok(Transformed::new_transformed(expr, changed))
+}
+
+fn in_window(function: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
+    let params = &mut function.params;
+    let order = params.order_by.iter_mut().map(|key| &mut key.expr);
+    in_each(params.partition_by.iter_mut().chain(order), schema)
+}
+
+/// Changes all keys but the last: rows with equal keys have no order.
+fn in_first_keys(keys: &mut [SortExpr], schema: &DFSchema) -> Result<bool> {
+    let first = keys.len().saturating_sub(1);
+    in_each(keys[..first].iter_mut().map(|key| &mut key.expr), schema)
+}
+
+fn in_each<'e>(exprs: impl Iterator<Item = &'e mut Expr>, schema: &DFSchema) -> Result<bool> {
+    let mut changed = false;
+    for expr in exprs {
+        if let Some(one) = with_one_zero(expr, schema)? {
+            *expr = one;
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+/// The expression with 0.0 for -0.0; `None` if it is not of floats, or has no -0.0 already.
+pub(super) fn with_one_zero(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+    let zero = match expr.get_type(schema)? {
+        DataType::Float32 => lit(0.0f32),
+        DataType::Float64 => lit(0.0f64),
+        _ => return Ok(None),
+    };
+    let is_done = matches!(expr, Expr::BinaryExpr(BinaryExpr { op: Operator::Plus, right, .. })
+        if **right == zero);
+    Ok((!is_done).then(|| expr.clone() + zero))
+}

@@ -1,0 +1,41 @@
+//! Columns of the universe, the rows of all joined tables, as those of the tables.
+
+use super::NotFused;
+use super::lower::{Lowered, narrowed};
+use crate::coded::CodedColumn;
+use datafusion::physical_plan::PhysicalExpr;
+use std::sync::Arc;
+
+/// A fact column that is kept as codes.
+#[derive(Clone, Copy)]
+pub(super) struct FactColumn<'a> {
+    pub coded: &'a CodedColumn,
+    pub name: &'a str,
+}
+
+/// The codes of fact column `column` of the universe.
+///
+/// # Errors
+/// If the column is not kept as codes.
+pub(super) fn fact_column(lowered: &Lowered, column: usize) -> Result<FactColumn<'_>, NotFused> {
+    let placed = &lowered.fact.columns()[lowered.fact_columns[column]];
+    match placed.coded() {
+        Some(coded) => Ok(FactColumn {
+            coded,
+            name: placed.name(),
+        }),
+        None => NotFused::because(format!("column {} is not kept as codes", placed.name())),
+    }
+}
+
+/// Renumbers `expr` from the universe to the columns of dimension `index`.
+pub(super) fn over_dimension(
+    lowered: &Lowered,
+    index: usize,
+    expr: &Arc<dyn PhysicalExpr>,
+) -> Result<Arc<dyn PhysicalExpr>, NotFused> {
+    let dimension = &lowered.dimensions[index];
+    let width = dimension.plan.schema().fields().len();
+    let own: Vec<usize> = (dimension.offset..dimension.offset + width).collect();
+    narrowed(expr, &own)
+}

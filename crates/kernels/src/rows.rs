@@ -1,0 +1,289 @@
+//! The rows of a column whose values are in a range: vectors compare, and the numbers of the
+//! matching rows are packed together.
+
+use std::ops::RangeInclusive;
+
+use crate::Simd;
+
+/// Bytes of a value and of a row number.
+const BYTES: usize = 4;
+
+/// Writes the numbers of the rows whose value is in `range` to `rows`, ascending; returns how many.
+///
+/// Values and row numbers are little-endian 32-bit numbers; the first value is that of row
+/// `first_row`. Bytes of `rows` behind the last row number may be overwritten. A vector width that
+/// the processor lacks is replaced by the scalar loop.
+///
+/// # Panics
+/// If `rows` is shorter than `values`.
+pub fn rows_in_range(
+    simd: Simd,
+    values: &[u8],
+    first_row: u32,
+    range: &RangeInclusive<u32>,
+    rows: &mut [u8],
+) -> usize {
+    assert!(rows.len() >= values.len(), "no room for every row");
+    let (low, span) = (*range.start(), range.end().wrapping_sub(*range.start()));
+    if range.is_empty() {
+        return 0;
+    }
+    match simd.or_scalar() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `or_scalar` returned this width, so the processor has it; `rows` has room.
+        Simd::Avx512 => unsafe { x86::avx512(values, first_row, low, span, rows) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Simd::Avx2 => unsafe { x86::avx2(values, first_row, low, span, rows) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        Simd::Neon => unsafe { arm::neon(values, first_row, low, span, rows) },
+        _ => scalar(values, first_row, low, span, rows, 0),
+    }
+}
+
+/// The loop over single values from row `from` on, behind `from` rows that others have tested.
+fn scalar(
+    values: &[u8],
+    first_row: u32,
+    low: u32,
+    span: u32,
+    rows: &mut [u8],
+    mut found: usize,
+) -> usize {
+    let rows = rows.as_chunks_mut::<BYTES>().0;
+    for (row, value) in (first_row..).zip(values.as_chunks::<BYTES>().0) {
+        // Always stored, counted only if it is in the range: no branch to mispredict. At most as
+        // many rows are found as were tested, so the place exists.
+        rows[found] = row.to_le_bytes();
+        found += usize::from(u32::from_le_bytes(*value).wrapping_sub(low) <= span);
+    }
+    found
+}
+
+/// For each mask of `LANES` bits, the lanes that are set, first ones first.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const fn packed<const LANES: usize, const MASKS: usize>() -> [[u32; LANES]; MASKS] {
+    let mut table = [[0; LANES]; MASKS];
+    let mut mask = 0;
+    while mask < MASKS {
+        let (mut lane, mut at) = (0, 0);
+        while lane < LANES {
+            if mask >> lane & 1 == 1 {
+                table[mask][at] = lane as u32;
+                at += 1;
+            }
+            lane += 1;
+        }
+        mask += 1;
+    }
+    table
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::BYTES;
+
+    /// Vectors that are tested before their hits are packed: if none has one, which is common for
+    /// selective predicates, nothing is stored.
+    const BLOCK: usize = 4;
+
+    static PACKED: [[u32; 8]; 256] = super::packed();
+
+    /// # Safety
+    /// The processor must have AVX-512F; `rows` must be as long as `values`.
+    #[target_feature(enable = "avx512f,popcnt")]
+    pub(super) unsafe fn avx512(
+        values: &[u8],
+        first_row: u32,
+        low: u32,
+        span: u32,
+        rows: &mut [u8],
+    ) -> usize {
+        const LANES: usize = 16;
+        let blocks = values.len() / (BLOCK * LANES * BYTES);
+        let (lows, spans) = (
+            _mm512_set1_epi32(low as i32),
+            _mm512_set1_epi32(span as i32),
+        );
+        let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        let mut numbers = _mm512_add_epi32(lanes, _mm512_set1_epi32(first_row as i32));
+        let step = _mm512_set1_epi32(LANES as i32);
+        let mut found = 0;
+        for block in 0..blocks {
+            let mut hits = [0; BLOCK];
+            for (vector, hits) in hits.iter_mut().enumerate() {
+                let at = (block * BLOCK + vector) * LANES * BYTES;
+                // SAFETY: the vector is inside `values`.
+                let loaded = unsafe { _mm512_loadu_si512(values.as_ptr().add(at).cast()) };
+                *hits = _mm512_cmple_epu32_mask(_mm512_sub_epi32(loaded, lows), spans);
+            }
+            let any = hits.iter().fold(0, |any, hits| any | hits);
+            for hits in hits {
+                if any != 0 {
+                    // Packed in a register: packing into memory is slow on some processors.
+                    let packed = _mm512_maskz_compress_epi32(hits, numbers);
+                    // SAFETY: no more rows are found than were tested, so 16 row numbers fit behind
+                    // those found before.
+                    unsafe {
+                        _mm512_storeu_si512(rows.as_mut_ptr().add(found * BYTES).cast(), packed);
+                    }
+                    found += hits.count_ones() as usize;
+                }
+                numbers = _mm512_add_epi32(numbers, step);
+            }
+        }
+        let tested = blocks * BLOCK * LANES;
+        let rest = first_row.wrapping_add(tested as u32);
+        super::scalar(&values[tested * BYTES..], rest, low, span, rows, found)
+    }
+
+    /// # Safety
+    /// The processor must have AVX2; `rows` must be as long as `values`.
+    #[target_feature(enable = "avx2,popcnt")]
+    pub(super) unsafe fn avx2(
+        values: &[u8],
+        first_row: u32,
+        low: u32,
+        span: u32,
+        rows: &mut [u8],
+    ) -> usize {
+        const LANES: usize = 8;
+        let blocks = values.len() / (BLOCK * LANES * BYTES);
+        let (lows, spans) = (
+            _mm256_set1_epi32(low as i32),
+            _mm256_set1_epi32(span as i32),
+        );
+        let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        let mut numbers = _mm256_add_epi32(lanes, _mm256_set1_epi32(first_row as i32));
+        let step = _mm256_set1_epi32(LANES as i32);
+        let mut found = 0;
+        for block in 0..blocks {
+            let mut masks = [0; BLOCK];
+            for (vector, mask) in masks.iter_mut().enumerate() {
+                let at = (block * BLOCK + vector) * LANES * BYTES;
+                // SAFETY: the vector is inside `values`.
+                let loaded = unsafe { _mm256_loadu_si256(values.as_ptr().add(at).cast()) };
+                let tested = _mm256_sub_epi32(loaded, lows);
+                // Unsigned "at most": the smaller one of the two is the value itself.
+                let hits = _mm256_cmpeq_epi32(_mm256_min_epu32(tested, spans), tested);
+                *mask = _mm256_movemask_ps(_mm256_castsi256_ps(hits)) as usize;
+            }
+            let any = masks.iter().fold(0, |any, mask| any | mask);
+            for mask in masks {
+                if any != 0 {
+                    // SAFETY: as above, with 8 row numbers; a mask has 8 bits, and the table 256
+                    // entries.
+                    unsafe {
+                        let order = _mm256_loadu_si256(PACKED[mask].as_ptr().cast());
+                        let packed = _mm256_permutevar8x32_epi32(numbers, order);
+                        _mm256_storeu_si256(rows.as_mut_ptr().add(found * BYTES).cast(), packed);
+                    }
+                    found += mask.count_ones() as usize;
+                }
+                numbers = _mm256_add_epi32(numbers, step);
+            }
+        }
+        let tested = blocks * BLOCK * LANES;
+        let rest = first_row.wrapping_add(tested as u32);
+        super::scalar(&values[tested * BYTES..], rest, low, span, rows, found)
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use std::arch::aarch64::*;
+
+    use super::BYTES;
+
+    /// The lanes that are set, as bytes for a table look-up.
+    static PACKED: [[u8; 16]; 16] = bytes();
+
+    const fn bytes() -> [[u8; 16]; 16] {
+        let lanes = super::packed::<4, 16>();
+        let mut table = [[0; 16]; 16];
+        let mut mask = 0;
+        while mask < 16 {
+            let mut byte = 0;
+            while byte < 16 {
+                table[mask][byte] = lanes[mask][byte / 4] as u8 * 4 + (byte % 4) as u8;
+                byte += 1;
+            }
+            mask += 1;
+        }
+        table
+    }
+
+    /// # Safety
+    /// `rows` must be as long as `values`.
+    #[target_feature(enable = "neon")]
+    pub(super) unsafe fn neon(
+        values: &[u8],
+        first_row: u32,
+        low: u32,
+        span: u32,
+        rows: &mut [u8],
+    ) -> usize {
+        const LANES: usize = 4;
+        let vectors = values.len() / (LANES * BYTES);
+        let (lows, spans) = (vdupq_n_u32(low), vdupq_n_u32(span));
+        // SAFETY: both arrays have four numbers.
+        let (lanes, bits) = unsafe {
+            let lanes: [u32; 4] = [0, 1, 2, 3];
+            let bits: [u32; 4] = [1, 2, 4, 8];
+            (vld1q_u32(lanes.as_ptr()), vld1q_u32(bits.as_ptr()))
+        };
+        let mut numbers = vaddq_u32(lanes, vdupq_n_u32(first_row));
+        let step = vdupq_n_u32(LANES as u32);
+        let mut found = 0;
+        for vector in 0..vectors {
+            // SAFETY: the vector is inside `values`; no more rows are found than were tested, so
+            // 4 row numbers fit behind those found before.
+            unsafe {
+                let from = values.as_ptr().add(vector * LANES * BYTES);
+                let tested = vsubq_u32(vreinterpretq_u32_u8(vld1q_u8(from)), lows);
+                let mask = vaddvq_u32(vandq_u32(vcleq_u32(tested, spans), bits)) as usize;
+                let order = vld1q_u8(PACKED[mask].as_ptr());
+                let packed = vqtbl1q_u8(vreinterpretq_u8_u32(numbers), order);
+                vst1q_u8(rows.as_mut_ptr().add(found * BYTES), packed);
+                found += mask.count_ones() as usize;
+            }
+            numbers = vaddq_u32(numbers, step);
+        }
+        let tested = vectors * LANES;
+        let rest = first_row.wrapping_add(tested as u32);
+        super::scalar(&values[tested * BYTES..], rest, low, span, rows, found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        #[test]
+        fn every_width_finds_the_rows_of_a_plain_loop(
+            values in prop::collection::vec(prop::sample::select(vec![0, 1, 7, 8, 9, 1 << 31, u32::MAX - 1, u32::MAX]), 0..300),
+            bounds in any::<(u32, u32)>(),
+            near in any::<bool>(),
+            first_row in prop::sample::select(vec![0, 5, u32::MAX - 400]),
+            skip in 0_usize..8,
+        ) {
+            let bounds = if near { (bounds.0 % 10, bounds.1 % 10) } else { bounds };
+            let mut bytes = vec![0xaa; skip];
+            values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+            let range = bounds.0..=bounds.1;
+            let expected: Vec<u32> = (first_row..).zip(&values).filter(|(_, v)| range.contains(v)).map(|(row, _)| row).collect();
+            for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon] {
+                let mut rows = vec![0; values.len() * BYTES + skip];
+                let found = rows_in_range(simd, &bytes[skip..], first_row, &range, &mut rows[skip..]);
+                let rows: Vec<u32> = rows[skip..].as_chunks::<4>().0[..found].iter().map(|row| u32::from_le_bytes(*row)).collect();
+                prop_assert_eq!(&rows, &expected, "{}", simd);
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The tables of a session, and the engine that they are registered with.
+
+use super::adaptive::SharedDriver;
+use super::error::SqlError;
+use super::pool::SharedPool;
+use super::replay::Replay;
+use super::system;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::TableReference;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use tierloom_engine::{Engine, PlacedColumn, PlacedTable, PlacedTableProvider};
+
+/// Name and kind of one table, for listings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableInfo {
+    /// Name in schema `public`.
+    pub name: String,
+    /// "table", "view" or "system".
+    pub kind: &'static str,
+    /// Number of rows; `None` for views and system tables.
+    pub rows: Option<u64>,
+}
+
+/// How deep brackets, CASE, NOT and signs may nest.
+pub(super) const MOST_NESTED: usize = 400;
+
+/// Tables that hold rows; views and system tables are known to the engine alone.
+pub(super) struct Catalog {
+    engine: Engine,
+    tables: BTreeMap<String, Arc<PlacedTable>>,
+    /// The tables that system tables list; shared with their providers.
+    shown: Arc<Mutex<BTreeMap<String, Arc<PlacedTable>>>>,
+    /// The pool that a system table shows.
+    pool: SharedPool,
+    /// The driver whose decisions a system table lists.
+    drive: SharedDriver,
+}
+
+impl Catalog {
+    /// A catalog without tables.
+    pub fn new(engine: Engine, pool: SharedPool, drive: SharedDriver) -> Result<Self, SqlError> {
+        let catalog = Catalog {
+            engine,
+            tables: BTreeMap::new(),
+            shown: Arc::default(),
+            pool,
+            drive,
+        };
+        catalog.prepare_engine()?;
+        Ok(catalog)
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Arc<PlacedTable>> {
+        self.tables.get(name)
+    }
+
+    /// All tables that hold rows.
+    pub fn placed(&self) -> Vec<Arc<PlacedTable>> {
+        self.tables.values().cloned().collect()
+    }
+
+    /// Applies the settings that every engine of a session needs and registers the system tables.
+    fn prepare_engine(&self) -> Result<(), SqlError> {
+        let context = self.engine.context();
+        {
+            let state = context.state_ref();
+            let mut state = state.write();
+            let config = state.config_mut().options_mut();
+            // Gives planning errors their position in the script.
+            config.sql_parser.collect_spans = true;
+            // DataFusion's 50 brackets are few; planning time grows with the square of them.
+            let depth = datafusion::common::config::ConfigNonZeroUsize::try_new(MOST_NESTED);
+            config.sql_parser.recursion_limit = depth.map_err(|e| SqlError::running(&e))?;
+            config.catalog.information_schema = true;
+        }
+        system::register(context, &self.shown, &self.pool, &self.drive)
+            .map_err(|e| SqlError::running(&e))
+    }
+
+    /// Replaces the engine by one that has its tables, views and lasting statements.
+    pub fn replace_engine(&mut self, engine: Engine, replay: &Replay) -> Result<(), SqlError> {
+        let old = std::mem::replace(&mut self.engine, engine);
+        let moved = self.take_over(&old).and_then(|()| replay.run(&self.engine));
+        if moved.is_err() {
+            // The old engine keeps its tables and settings; the process-wide routing was
+            // configured anew and is set back.
+            self.engine = old;
+            if let Some(routing) = &self.engine.options().routing {
+                let _ = tierloom_engine::routing::start(routing);
+            }
+        }
+        moved
+    }
+
+    fn take_over(&self, old: &Engine) -> Result<(), SqlError> {
+        self.prepare_engine()?;
+        let running = |e| SqlError::running(&e);
+        let context = self.engine.context().clone();
+        let schema = old.context().catalog("datafusion");
+        let Some(schema) = schema.and_then(|c| c.schema("public")) else {
+            return Ok(());
+        };
+        self.engine.handle().block_on(async {
+            for name in schema.table_names() {
+                // System tables belong to the new engine and must not be replaced by the old one's.
+                let known = context.table_exist(name.as_str()).map_err(running)?;
+                if let (false, Some(table)) = (known, schema.table(&name).await.map_err(running)?) {
+                    context
+                        .register_table(TableReference::bare(name), table)
+                        .map_err(running)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Registers a table under a name that is free.
+    pub fn insert(&mut self, name: &str, table: Arc<PlacedTable>) -> Result<(), SqlError> {
+        let provider = Arc::new(PlacedTableProvider::new(Arc::clone(&table)));
+        self.engine
+            .context()
+            .register_table(TableReference::bare(name), provider)
+            .map_err(|e| SqlError::running(&e))?;
+        self.tables.insert(name.to_owned(), table);
+        self.show();
+        Ok(())
+    }
+
+    /// Unregisters what has this name; whether it was a table that holds rows.
+    ///
+    /// A table's memory is freed when the last result that refers to it is dropped.
+    pub fn remove(&mut self, name: &str) -> Result<bool, SqlError> {
+        self.engine
+            .context()
+            .deregister_table(TableReference::bare(name))
+            .map_err(|e| SqlError::running(&e))?;
+        // Cached plans hold references to the table and would keep its memory.
+        self.engine.forget_plans();
+        let known = self.tables.remove(name).is_some();
+        self.show();
+        Ok(known)
+    }
+
+    fn show(&self) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.clone_from(&self.tables);
+    }
+
+    /// Tables, views and system tables by name.
+    pub fn list(&self) -> Vec<TableInfo> {
+        let names = self.engine.context().catalog("datafusion");
+        let names = names.and_then(|c| c.schema("public"));
+        let mut names = names.map(|s| s.table_names()).unwrap_or_default();
+        names.sort();
+        let infos = names.into_iter().map(|name| {
+            let table = self.tables.get(&name);
+            let kind = match table {
+                Some(_) => "table",
+                None if system::NAMES.contains(&name.as_str()) => "system",
+                None => "view",
+            };
+            TableInfo {
+                kind,
+                rows: table.map(|table| table.rows() as u64),
+                name,
+            }
+        });
+        infos.collect()
+    }
+
+    pub fn info(&self, name: &str) -> Option<TableInfo> {
+        self.list().into_iter().find(|t| t.name == name)
+    }
+
+    /// That there is no such table, and which there are.
+    pub fn unknown(&self, table: &str) -> String {
+        let names: Vec<String> = self.list().into_iter().map(|t| t.name).collect();
+        format!("there is no table {table}; there are {}", names.join(", "))
+    }
+
+    /// The columns of a table or view.
+    pub fn schema_of(&self, table: &str) -> Result<SchemaRef, SqlError> {
+        let context = self.engine.context().clone();
+        let name = TableReference::bare(table);
+        let provider = self.engine.handle().block_on(context.table_provider(name));
+        provider
+            .map(|p| p.schema())
+            .map_err(|_| SqlError::input(self.unknown(table)))
+    }
+
+    /// The type of the first column of that name.
+    pub fn type_of(&self, column: &str) -> Option<DataType> {
+        let mut tables = self.tables.values();
+        tables.find_map(|table| {
+            let field = table.schema().field_with_name(column).ok()?;
+            Some(field.data_type().clone())
+        })
+    }
+
+    /// Refuses a name that a new table cannot have.
+    pub fn check_new_name(&self, name: &str, replace: bool) -> Result<(), SqlError> {
+        if name.is_empty() {
+            return Err(SqlError::input("a table needs a name"));
+        }
+        if system::NAMES.contains(&name) {
+            return Err(SqlError::input(format!(
+                "{name} is the name of a system table; choose another"
+            )));
+        }
+        let replaceable = self.tables.contains_key(name);
+        if self.info(name).is_some() && !(replace && replaceable) {
+            return Err(SqlError::input(format!(
+                "there is a table {name} already; choose another name, DROP it first, or CREATE OR REPLACE TABLE"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses to change `setting` while tables use the places of class `temp`.
+    ///
+    /// The tables would stay where they are but be counted at the new places.
+    pub fn check_no_temp_tables(&self, setting: &str) -> Result<(), SqlError> {
+        let temporary = self.tables.iter().filter(|(_, table)| is_temp(table));
+        let there: Vec<&str> = temporary.map(|(name, _)| name.as_str()).collect();
+        if there.is_empty() {
+            return Ok(());
+        }
+        Err(SqlError::input(format!(
+            "{setting} cannot change while tables are at the places of memory class temp ({}); DROP them first",
+            there.join(", ")
+        )))
+    }
+}
+
+/// Whether a table is stored at the places of class `temp`.
+pub(super) fn is_temp(table: &PlacedTable) -> bool {
+    table.columns().iter().any(PlacedColumn::is_of_class)
+}
+
+/// Refuses duplicate column names.
+pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), SqlError> {
+    let mut seen = HashSet::new();
+    let mut names = names;
+    match names.find(|name| !seen.insert(*name)) {
+        Some(twice) => Err(SqlError::input(format!(
+            "two columns are named {twice}; the columns of a table have different names (AS)"
+        ))),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn plain_name(name: &TableReference) -> Result<&str, SqlError> {
+    match name {
+        TableReference::Bare { table } => Ok(table),
+        TableReference::Partial { schema, table } if schema.as_ref() == "public" => Ok(table),
+        other => Err(SqlError::input(format!(
+            "{other}: there is one schema, public; leave out what comes before {}",
+            other.table()
+        ))),
+    }
+}

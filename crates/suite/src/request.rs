@@ -1,0 +1,89 @@
+//! What a run is asked to do, and the parts of it that are checked by themselves.
+
+use crate::RunError;
+use std::path::PathBuf;
+use std::time::Duration;
+use tierloom_placement::Policy;
+
+/// Limit on streams: each has its plans and at least one thread, so a higher number is a typing
+/// error.
+const MOST_STREAMS: usize = 1000;
+
+/// What to run, as the options of `tierloom run` say it.
+#[derive(Debug, Clone)]
+pub struct SuiteRequest {
+    /// Names of queries; all of the workload's if there are none.
+    pub queries: Vec<String>,
+    /// Measure the throughput of concurrent sessions instead of the time of each query.
+    pub streams: Option<StreamPlan>,
+    /// Worker threads; by default one per CPU that this process may use.
+    pub threads: Option<usize>,
+    /// Placements of table data, separated by commas.
+    pub placement: String,
+    /// Machine profiles to model: built-in names or YAML files.
+    pub machines: Vec<String>,
+    /// Timed executions per query and placement.
+    pub repeat: u32,
+    /// Page size of table data.
+    pub pages: String,
+    /// Worker threads assumed on modelled machines; by default one per core.
+    pub model_workers: Option<u32>,
+    /// Scale factor that figures are modelled for; by default one that fits each machine.
+    pub model_sf: Option<f64>,
+    /// CPU time per fact row that the model assumes instead of the measured one, ns.
+    pub time_per_tuple_ns: Option<f64>,
+    /// Also run plain DataFusion on the same data.
+    pub baseline: bool,
+    /// Use DataFusion's own operators only.
+    pub plain_operators: bool,
+    /// File for the decisions of adaptive placement.
+    pub decisions: Option<PathBuf>,
+    /// Limit on the bytes of columns that adaptive placement keeps in dram, as a size.
+    pub dram_limit: Option<String>,
+    /// Profile of this machine with its prefetchers off: adaptive placement may switch them.
+    pub prefetch_off: Option<String>,
+    /// Where operator memory is placed, by class.
+    pub operator_memory: Option<String>,
+    /// File for the audit of operator memory.
+    pub memory_audit: Option<PathBuf>,
+    /// The topology is of another machine, so the plan is not to be carried out.
+    pub elsewhere: bool,
+}
+
+/// One placement of the run.
+#[derive(Debug, Clone)]
+pub struct PlannedPlacement {
+    /// As given on the command line.
+    pub text: String,
+    /// As parsed.
+    pub policy: Policy,
+    /// Why it cannot be measured here; `None` if it can.
+    pub why_not_here: Option<String>,
+}
+
+/// Settings of a throughput run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamPlan {
+    /// Number of concurrent sessions.
+    pub count: usize,
+    /// How long sessions start new queries.
+    pub duration: Duration,
+}
+
+impl StreamPlan {
+    /// Checks the number of streams and their duration.
+    ///
+    /// # Errors
+    /// Bad input: no stream or too many, or no time.
+    pub fn new(count: usize, duration: Duration) -> Result<Self, RunError> {
+        if count == 0 || count > MOST_STREAMS {
+            return Err(RunError::refused(format!(
+                "--streams {count}: expected 1 to {MOST_STREAMS}"
+            )));
+        }
+        if duration.is_zero() {
+            return Err(RunError::refused("--duration 0s: nothing could run"));
+        }
+        Ok(StreamPlan { count, duration })
+    }
+}
