@@ -298,6 +298,15 @@ impl<'a> Arena<'a> {
             let ducks = ducks.and_then(|d| d.join().ok());
             ((first, second, time), plains, ducks)
         });
+        // On a busy machine the engines slow each other down: only a statement that is slow again
+        // while the others rest counts as slow.
+        let ours = match ours {
+            (Err(message), _, _) if message == TOO_LONG => {
+                let (again, time) = timed(tierloom, &step.sql);
+                (again, None, time)
+            }
+            ours => ours,
+        };
         judged(step, ours, plains, ducks)
     }
 
