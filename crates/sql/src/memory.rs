@@ -34,8 +34,7 @@ pub(super) fn with_class(
     };
     let places = PlaceSpec::list(value).map_err(|e| wrong(e.to_string()))?;
     for place in &places {
-        let resolved = place.placement.resolve(topology);
-        resolved.map_err(|e| wrong(e.to_string()))?;
+        place.resolve(topology).map_err(|e| wrong(e.to_string()))?;
     }
     options.places.push((class, places));
     Ok(options)

@@ -30,8 +30,7 @@ impl OperatorMemory {
             None => Vec::new(),
         };
         for place in places.iter().flat_map(|(_, places)| places) {
-            let resolved = place.placement.resolve(topology);
-            resolved.map_err(|e| wrong(e.to_string()))?;
+            place.resolve(topology).map_err(|e| wrong(e.to_string()))?;
         }
         Ok(OperatorMemory {
             text: args.operator_memory.clone(),

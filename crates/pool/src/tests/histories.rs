@@ -225,7 +225,10 @@ impl Model {
                 self.unpin_all(*slot);
                 self.hosts.remove(slot);
             }
-            Change::Damaged { .. } | Change::Leave { .. } => unreachable!("not drawn"),
+            // Shrinking depends on where regions lie, which this model does not know.
+            Change::Damaged { .. } | Change::Leave { .. } | Change::Shrink { .. } => {
+                unreachable!("not drawn")
+            }
         }
         Some(None)
     }
