@@ -1,8 +1,9 @@
 //! Memory of a pool as a place: lent to the router in steps, given back when it is idle.
 //!
-//! Each class has one slot for it, apart from those of nodes, so that a block's address still tells
-//! its place. The slot's addresses are mapped to files of the pool as they are needed. What is freed
-//! returns to the file system at once, and to the pool when nothing of the slot is in use.
+//! Each class has one slot for it, apart from those of nodes, so that the place of a block still
+//! follows from its address. The slot's addresses are mapped to files of the pool as they are
+//! needed. What is freed returns to the file system at once, and to the pool when nothing of the
+//! slot is in use.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -22,8 +22,8 @@ const BUSY: i32 = Errno::BUSY.raw_os_error();
 /// Lends memory of a pool to the places `pool` of operator memory
 /// ([`tierloom_memory::router::lend_pool`]): one scratch region for each range of addresses.
 ///
-/// The regions are given back when the router gives back its ranges. A process that is killed leaves
-/// them to the next opening of the pool, which clears them.
+/// The regions are given back when the router gives back its ranges. A process that is killed
+/// leaves them to the next opening of the pool, which clears them.
 #[derive(Debug)]
 pub struct OperatorScratch {
     pool: Pool,

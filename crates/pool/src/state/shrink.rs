@@ -16,8 +16,8 @@ impl PoolState {
     /// What has to move so that a member has no more than `extents`. The same for the same state.
     ///
     /// # Errors
-    /// [`PoolError::UnknownMember`]; [`PoolError::Immovable`] for what a process writes or reads, or
-    /// is in quarantine; [`PoolError::Full`] if the rest of the pool has no room.
+    /// [`PoolError::UnknownMember`]; [`PoolError::Immovable`] for what a process writes or reads,
+    /// or is in quarantine; [`PoolError::Full`] if the rest of the pool has no room.
     pub(crate) fn moves(
         &self,
         member: u32,

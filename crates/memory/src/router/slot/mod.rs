@@ -34,7 +34,7 @@ use super::present::make_present;
 use super::shares::Shares;
 use super::stretches::{Moving, Stretches};
 use super::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use range::{Backing, Range};
+use range::{PageSource, Range};
 
 /// Granule of small extents.
 pub(super) const SMALL_GRANULE: usize = 64 << 10;
@@ -191,11 +191,11 @@ impl Slot {
     ) {
         let [(small, ..), (large, ..)] = Self::parts(base, len);
         let backing = |kind: usize| match lent {
-            Some(numbers) => Backing::Pool {
+            Some(numbers) => PageSource::Pool {
                 number: numbers[kind],
                 lent: None,
             },
-            None => Backing::Nodes,
+            None => PageSource::Nodes,
         };
         self.state().ranges = [
             Range::over(tags.0, small, SMALL_GRANULE, backing(0)),

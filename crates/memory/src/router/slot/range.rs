@@ -14,7 +14,7 @@ const OPEN_BYTES: usize = 64 << 20;
 
 /// Where the pages of a range come from.
 #[derive(Debug)]
-pub(super) enum Backing {
+pub(super) enum PageSource {
     /// The nodes of the slot.
     Nodes,
     /// A pool: what it has lent so far, and the number of the range for the lender.
@@ -33,7 +33,7 @@ pub(super) struct Range {
     len: usize,
     /// Bytes from the base on that are readable and writable.
     opened: usize,
-    backing: Backing,
+    backing: PageSource,
 }
 
 impl Range {
@@ -43,14 +43,14 @@ impl Range {
         granule: 1,
         len: 0,
         opened: 0,
-        backing: Backing::Nodes,
+        backing: PageSource::Nodes,
     };
 
     pub(super) fn over(
         tags: &'static mut [Tag],
         base: usize,
         granule: usize,
-        backing: Backing,
+        backing: PageSource,
     ) -> Range {
         Range {
             len: tags.len() * granule,
@@ -101,14 +101,14 @@ impl Range {
 
     /// Whether the pages are a pool's.
     pub(super) fn is_lent(&self) -> bool {
-        matches!(self.backing, Backing::Pool { .. })
+        matches!(self.backing, PageSource::Pool { .. })
     }
 
     /// The system call that releases pages of this range.
     pub(super) fn release(&self, kernel: &Kernel) -> fn(usize, usize) -> Result<(), i32> {
         match self.backing {
-            Backing::Nodes => kernel.release,
-            Backing::Pool { .. } => kernel.remove,
+            PageSource::Nodes => kernel.release,
+            PageSource::Pool { .. } => kernel.remove,
         }
     }
 
@@ -124,11 +124,11 @@ impl Range {
         // `opened` advances only on success, so the next block repeats a call that failed.
         let to = end.next_multiple_of(OPEN_BYTES).min(self.len);
         match &mut self.backing {
-            Backing::Nodes => {
+            PageSource::Nodes => {
                 (machine.kernel.open)(self.base + self.opened, to - self.opened)?;
                 self.opened = to;
             }
-            Backing::Pool { number, lent } => {
+            PageSource::Pool { number, lent } => {
                 let lent = lent.get_or_insert_with(|| SharedRange::within(self.base, self.len));
                 let step = (to - self.opened, end - self.opened);
                 let grown = machine.lender.grow(*number, lent, step);
@@ -142,7 +142,7 @@ impl Range {
     /// Gives what a pool has lent back to it; no extent may be in use. `false` if the pool cannot
     /// take it now.
     pub(super) fn give_back(&mut self, lender: &Lender) -> bool {
-        let Backing::Pool { number, lent } = &mut self.backing else {
+        let PageSource::Pool { number, lent } = &mut self.backing else {
             return false;
         };
         if let Some(range) = lent.take()
