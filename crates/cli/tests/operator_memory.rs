@@ -92,6 +92,44 @@ fn streams_write_their_audit_too() {
 }
 
 #[test]
+fn operators_use_a_pool_that_is_named_and_nothing_is_left_there() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let (pool, file) = (at("a.pool"), at("audit.json"));
+    tierloom_anywhere(&["pool", "create", &pool, "--size", "256MiB"]).with_code(0);
+    let run = |more: &[&str]| {
+        let places = EVERYTHING.replace('0', "pool");
+        let memory = ["--operator-memory", &places, "--placement", "dram"];
+        let audit = ["--memory-audit", &file, "--plain-operators", "--json"];
+        let args = [&SMALL[..], &memory, &audit, &["--queries", "q2.1"], more].concat();
+        tierloom_anywhere(&args)
+    };
+    let ended = run(&["--pool", &pool]).with_code(0);
+    ended.no_panic();
+    assert!(
+        from_json(&ended.stdout).queries[0]
+            .answer
+            .as_ref()
+            .unwrap()
+            .checked
+    );
+    let audit: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(audit["events"], Value::Array(Vec::new()));
+    let places = audit["places"].as_array().unwrap();
+    let used = |p: &&Value| p["place"] == "pool" && p["peak_bytes"].as_u64() > Some(0);
+    assert!(places.iter().filter(used).count() > 0, "{places:?}");
+    let status = tierloom_anywhere(&["pool", "status", &pool, "--json"]).with_code(0);
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(status["space"]["used_bytes"], 0);
+    let refused = run(&[]).with_code(2);
+    assert!(
+        refused.stderr.contains("no pool is open"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
 fn places_that_cannot_be_meant_are_bad_input() {
     for (text, part) in [
         ("join", "CLASS=PLACEMENT[:LIMIT]"),

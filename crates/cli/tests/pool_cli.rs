@@ -44,6 +44,13 @@ fn a_pool_is_made_shown_grown_and_checked() {
         "pool", "grow", "a.pool", "--member", "b.pool", "--size", "16MiB", "--json",
     ];
     assert_eq!(json(&add)["space"]["capacity_bytes"], 74 << 20);
+    let shrink = ["pool", "shrink", "a.pool", "--size=48MiB", "--json"];
+    let dry = run(&[&shrink[..], &["--dry-run"]].concat()).with_code(0);
+    assert!(dry.stdout.contains("would make member 0"), "{}", dry.stdout);
+    let length = || fs::metadata(folder.path().join("a.pool")).unwrap().len();
+    assert_eq!(length(), 64 << 20);
+    assert_eq!(json(&shrink)["space"]["capacity_bytes"], 58 << 20);
+    assert_eq!(length(), 48 << 20);
     run(&["pool", "check", "a.pool", "--data"]).with_code(0);
     // A byte of the newest state, wherever it is: all payloads are hit.
     let mut bytes = fs::read(folder.path().join("a.pool")).unwrap();
@@ -89,6 +96,11 @@ fn what_cannot_be_is_refused_as_bad_input_and_changes_nothing() {
         (&["grow", "a.pool", "--size", "1TiB"], "128 GiB at most"),
         (
             &["grow", "a.pool", "--index", "1", "--size", "1GiB"],
+            "no member 1",
+        ),
+        (&["shrink", "a.pool", "--size", "3MiB"], "the least is"),
+        (
+            &["shrink", "a.pool", "--index", "1", "--size", "8MiB"],
             "no member 1",
         ),
     ] {

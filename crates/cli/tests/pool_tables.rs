@@ -648,3 +648,52 @@ fn a_table_in_another_column_format_is_loaded_again_from_its_file() {
         "count(*)\n1000\n"
     );
 }
+
+#[test]
+fn intermediate_results_use_the_pool_fall_back_when_it_is_full_and_leave_nothing() {
+    let numbers = &mut Numbers::new();
+    let folder = shop(numbers, 60_000);
+    let at = folder.path();
+    let pool = ["--pool", "a.pool", "-t", "orders=orders.parquet"];
+    let query = "select count(*), count(distinct comment), sum(id) from big";
+    let make = "create table big as select a.id, a.comment, b.price, b.day from orders a \
+                join orders b on a.id = b.id order by a.comment";
+    let used = "select class, place, current_bytes > 0 from tier_memory \
+                where class = 'temp' and operator is null and current_bytes > 0";
+    let plain = rows(
+        at,
+        &["-t", "orders=orders.parquet"],
+        &format!("{make}; {query}"),
+    );
+    let everywhere = "set tierloom.memory.temp = 'pool'; set tierloom.memory.join = 'pool'; \
+                      set tierloom.memory.sort = 'pool:1GiB';";
+    let placed = rows(at, &pool, &format!("{everywhere} {make}; {query}; {used}"));
+    let (answer, places) = placed.split_once("class,place").expect("two answers");
+    assert_eq!(answer.trim(), plain.trim());
+    assert!(places.contains("temp,pool,true"), "{places}");
+    let scratch = |status: &Value| {
+        let regions = status["regions"].as_array().unwrap();
+        regions.iter().filter(|r| r["kind"] == "scratch").count()
+    };
+    assert_eq!(scratch(&status(at)), 0, "scratch regions were left");
+
+    // The table alone takes nearly all of a small pool.
+    tierloom(at, &["pool", "create", "small.pool", "--size", "16MiB"]).with_code(0);
+    let small = ["--pool", "small.pool", "-t", "orders=orders.parquet"];
+    let twice = format!(
+        "set tierloom.memory.temp = 'pool,dram'; {make}; create table more as select * from big; \
+         {query}; {used}"
+    );
+    let placed = rows(at, &small, &twice);
+    let (answer, places) = placed.split_once("class,place").expect("two answers");
+    assert_eq!(answer.trim(), plain.trim());
+    assert!(places.contains("temp,dram,true"), "{places}");
+
+    // Without a pool there is no such place.
+    let refused = sql(at, &["-t", "orders=orders.parquet"], everywhere).with_code(2);
+    assert!(
+        refused.stderr.contains("no pool is open"),
+        "{}",
+        refused.stderr
+    );
+}

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tierloom_memory::router::{
-    self, Class, ClassScope, INNER_PLACE, OperatorId, Overflow, PlaceOptions, RouterError,
-    RouterOptions, TierAllocator,
+    self, Class, ClassScope, INNER_PLACE, OperatorId, Overflow, PlaceMemory, PlaceOptions,
+    RouterError, RouterOptions, TierAllocator,
 };
 use tierloom_memory::{MIB, Placement};
 use tierloom_topology::NodeId;
@@ -207,7 +207,7 @@ fn threads_allocate_while_places_change_and_everything_is_counted() {
         };
         let place = PlaceOptions {
             name: "first".into(),
-            placement,
+            memory: PlaceMemory::Nodes(placement),
             limit_bytes: 24 * MIB as u64,
         };
         let places = Class::ALL[..2]

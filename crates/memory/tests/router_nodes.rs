@@ -6,8 +6,8 @@ use std::process::Command;
 
 use tierloom_lab::{GuestKind, GuestOptions, GuestStep, run_tests_in_guest};
 use tierloom_memory::router::{
-    self, Class, ClassScope, OperatorId, Overflow, PeakAudit, PlaceOptions, RouterOptions,
-    TierAllocator,
+    self, Class, ClassScope, OperatorId, Overflow, PeakAudit, PlaceMemory, PlaceOptions,
+    RouterOptions, TierAllocator,
 };
 use tierloom_memory::{MIB, Placement};
 use tierloom_topology::NodeId;
@@ -28,7 +28,7 @@ fn routed_memory_is_where_it_should_be_in_a_guest_with_two_nodes() {
 fn place(name: &str, placement: Placement) -> PlaceOptions {
     PlaceOptions {
         name: name.to_owned(),
-        placement,
+        memory: PlaceMemory::Nodes(placement),
         limit_bytes: u64::MAX,
     }
 }

@@ -207,6 +207,14 @@ pub enum PoolError {
         /// The pool's size.
         capacity_bytes: u64,
     },
+    /// Something behind the end that a member shall have cannot move.
+    #[error("the member cannot become that small: {what} is behind its new end; {next_step}")]
+    Immovable {
+        /// What lies there.
+        what: String,
+        /// What helps.
+        next_step: &'static str,
+    },
     /// The pool cannot become that large.
     #[error("a pool with extents of {} can have {} at most; make a new pool of the larger size", Bytes(*extent_bytes), Bytes(*most_bytes))]
     TooLarge {
@@ -377,6 +385,7 @@ impl PoolError {
             | Self::NoSlot { .. }
             | Self::StateTooLarge { .. }
             | Self::Full { .. }
+            | Self::Immovable { .. }
             | Self::RegionState { .. }
             | Self::ManifestTooLarge { .. }
             | Self::ManifestDamaged { .. }

@@ -62,6 +62,6 @@ pub use error::PoolError;
 pub use format::Coherence;
 pub use pool::{
     Attached, CreateOptions, CreatePlan, Draft, Finished, HostStatus, MemberStatus, OpenOptions,
-    Pool, PoolStatus, RegionStatus, Scratch, ScratchSpec, TableSpec,
+    OperatorScratch, Pool, PoolStatus, RegionStatus, Scratch, ScratchSpec, ShrinkPlan, TableSpec,
 };
 pub use state::{HostState, RegionKind, RegionState, Space, Spread};

@@ -134,6 +134,17 @@ impl Member {
         Ok(())
     }
 
+    /// Makes a file shorter.
+    pub(crate) fn cut(&mut self, bytes: u64) -> Result<(), PoolError> {
+        if !self.device && bytes < self.bytes {
+            self.file
+                .set_len(bytes)
+                .map_err(|source| refused("shorten", &self.path, source))?;
+            self.bytes = bytes;
+        }
+        Ok(())
+    }
+
     /// Excludes other managers on this host, until the member is closed.
     pub(crate) fn lock(&self) -> Result<(), PoolError> {
         let bytes = usize::from(BANKS) * BANK_PAGE as usize;

@@ -14,7 +14,11 @@ use tierloom_pool::{
 const PATH: &str = "TIERLOOM_POOL_KILLED";
 const FIRST: &str = "TIERLOOM_POOL_FIRST";
 const TABLES: u64 = 3;
-const KILLS: usize = 300;
+/// Number of kills; more on demand.
+const KILLS: &str = "TIERLOOM_POOL_KILLS";
+const FILE_BYTES: u64 = 48 << 20;
+/// The pool's own data and one extent more than there are tables.
+const LEAST_BYTES: u64 = 12 << 20;
 
 fn data(number: u64) -> Vec<u8> {
     let bytes = 10_000 + number as usize % 7 * 1000;
@@ -22,8 +26,12 @@ fn data(number: u64) -> Vec<u8> {
 }
 
 /// Seals tables 0, 1, 2, 0, 1, 2, ... with numbered contents, with a reader and scratch memory
-/// beside.
+/// beside. Now and then the pool becomes smaller, which moves tables, and larger again.
 fn work(pool: &Pool, number: u64) -> Result<(), PoolError> {
+    if number % 4 == 3 {
+        pool.shrink_member(0, LEAST_BYTES)?;
+        pool.grow_member(0, FILE_BYTES)?;
+    }
     let data = data(number);
     let mut draft = pool.reserve(&TableSpec {
         name: format!("t{}", number % TABLES),
@@ -105,12 +113,14 @@ fn after_a_kill_at_any_moment_acknowledged_tables_are_there_and_nothing_is_leake
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("killed.pool");
     let create = CreateOptions {
-        file_bytes: 48 << 20,
+        file_bytes: FILE_BYTES,
         ..CreateOptions::default()
     };
     drop(Pool::create(&path, &[], &create, &OpenOptions::default()).expect("made"));
     let (mut next, mut pending, mut in_work, mut crashed) = (0, 0, 0, 0);
-    for _ in 0..KILLS {
+    let kills = std::env::var(KILLS).ok().and_then(|n| n.parse().ok());
+    let kills: usize = kills.unwrap_or(300);
+    for _ in 0..kills {
         let delay = Duration::from_micros(rng.u64(0..20_000));
         let last = killed_after(&path, next, delay);
         let acknowledged = last.map_or(next, |last| last + 1);
@@ -152,10 +162,10 @@ fn after_a_kill_at_any_moment_acknowledged_tables_are_there_and_nothing_is_leake
         assert_eq!(space.free_bytes + space.used_bytes, space.capacity_bytes);
         next = newest;
     }
-    println!("{KILLS} kills: {next} tables sealed, {crashed} processes had the pool open,");
+    println!("{kills} kills: {next} tables sealed, {crashed} processes had the pool open,");
     println!("{in_work} had regions in work, {pending} had sealed without having said so");
     assert!(
-        crashed > KILLS / 4 && in_work > KILLS / 10,
+        crashed > kills / 4 && in_work > kills / 10,
         "{crashed} {in_work}"
     );
 }

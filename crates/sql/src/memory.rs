@@ -5,7 +5,7 @@
 
 use super::error::SqlError;
 use tierloom_engine::routing::{PlaceSpec, RoutingOptions};
-use tierloom_memory::router::Class;
+use tierloom_memory::router::{self, Class, PlaceTarget};
 use tierloom_topology::Topology;
 
 /// Sets the places of `class` in `options`.
@@ -34,8 +34,10 @@ pub(super) fn with_class(
     };
     let places = PlaceSpec::list(value).map_err(|e| wrong(e.to_string()))?;
     for place in &places {
-        let resolved = place.placement.resolve(topology);
-        resolved.map_err(|e| wrong(e.to_string()))?;
+        place.resolve(topology).map_err(|e| wrong(e.to_string()))?;
+        if place.target == PlaceTarget::Pool && router::pool_name().is_none() {
+            return Err(wrong("no pool is open; name one with --pool".to_owned()));
+        }
     }
     options.places.push((class, places));
     Ok(options)
@@ -92,6 +94,7 @@ mod tests {
             ("join", "dram:0MiB"),
             ("join", "dram:xGiB"),
             ("join", "dram,"),
+            ("join", "pool"),
         ] {
             assert!(set(class, value).is_err(), "{class} {value}");
         }

@@ -4,7 +4,7 @@
 
 use crate::{RunError, SuiteRequest};
 use std::path::PathBuf;
-use tierloom_memory::router::{Class, PlaceSpec};
+use tierloom_memory::router::{Class, PlaceSpec, PlaceTarget};
 use tierloom_topology::Topology;
 
 /// The options, parsed and checked.
@@ -30,8 +30,10 @@ impl OperatorMemory {
             None => Vec::new(),
         };
         for place in places.iter().flat_map(|(_, places)| places) {
-            let resolved = place.placement.resolve(topology);
-            resolved.map_err(|e| wrong(e.to_string()))?;
+            place.resolve(topology).map_err(|e| wrong(e.to_string()))?;
+            if place.target == PlaceTarget::Pool && !args.has_pool {
+                return Err(wrong("no pool is open; name one with --pool".to_owned()));
+            }
         }
         Ok(OperatorMemory {
             text: args.operator_memory.clone(),

@@ -44,6 +44,8 @@ pub struct SuiteRequest {
     pub prefetch_off: Option<String>,
     /// Where operator memory is placed, by class.
     pub operator_memory: Option<String>,
+    /// Whether a pool is named whose free memory operators can use.
+    pub has_pool: bool,
     /// File for the audit of operator memory.
     pub memory_audit: Option<PathBuf>,
     /// The topology is of another machine, so the plan is not to be carried out.

@@ -5,7 +5,7 @@
 
 use crate::EngineError;
 use tierloom_memory::router::{
-    self, Class, Overflow, PlaceOptions, PlaceSpec, RouterError, RouterOptions,
+    self, Class, Overflow, PlaceMemory, PlaceOptions, PlaceSpec, RouterError, RouterOptions,
 };
 use tierloom_memory::{Placement, PlacementError};
 use tierloom_topology::{SysRoot, Topology};
@@ -38,7 +38,7 @@ impl RoutingOptions {
         for (class, specs) in &self.places {
             let mut resolved = specs
                 .iter()
-                .map(|spec| named(spec, topology))
+                .map(|spec| spec.resolve(topology))
                 .collect::<Result<Vec<_>, _>>()?;
             // A last resort: a query on another tier is better than one that fails.
             if resolved.len() < router::MAX_PLACES {
@@ -54,22 +54,21 @@ impl RoutingOptions {
     }
 }
 
-fn named(spec: &PlaceSpec, topology: &Topology) -> Result<PlaceOptions, PlacementError> {
-    Ok(PlaceOptions {
-        name: spec.placement.to_string(),
-        placement: spec.placement.resolve(topology)?,
-        limit_bytes: spec.limit_bytes.unwrap_or(u64::MAX),
-    })
-}
-
 /// A last-resort place on all nodes not listed yet, with equal weights.
 fn others(
     named: &[PlaceOptions],
     topology: &Topology,
 ) -> Result<Option<PlaceOptions>, PlacementError> {
-    let used: Vec<_> = named.iter().flat_map(|p| p.placement.nodes()).collect();
+    let placements: Vec<&Placement> = named
+        .iter()
+        .filter_map(|place| match &place.memory {
+            PlaceMemory::Nodes(placement) => Some(placement),
+            PlaceMemory::Pool => None,
+        })
+        .collect();
+    let used: Vec<_> = placements.iter().flat_map(|p| p.nodes()).collect();
     // A place left to the kernel may already use any node.
-    let anywhere = named.iter().any(|p| p.placement.nodes().is_empty());
+    let anywhere = placements.iter().any(|p| p.nodes().is_empty());
     let rest: Vec<_> = topology
         .memory_nodes()
         .into_iter()
@@ -88,7 +87,9 @@ fn others(
     };
     Ok(Some(PlaceOptions {
         name,
-        placement: Placement::weighted(rest.into_iter().map(|node| (node, 1)).collect())?,
+        memory: PlaceMemory::Nodes(Placement::weighted(
+            rest.into_iter().map(|node| (node, 1)).collect(),
+        )?),
         limit_bytes: u64::MAX,
     }))
 }

@@ -11,8 +11,8 @@ use super::holds::ensure;
 
 /// Operators that can be counted separately at a time, the dummy account 0 included.
 const OPERATORS: usize = 8192;
-/// Places of a class, the fallback place included.
-pub(super) const PLACES: usize = super::options::MAX_PLACES + 1;
+/// Places of a class: those on nodes, the one in a pool and the fallback place.
+pub(super) const PLACES: usize = super::options::MAX_PLACES + 2;
 /// Index of the bytes of blocks whose place has been given other nodes since they were allocated.
 pub(super) const EARLIER: usize = PLACES;
 

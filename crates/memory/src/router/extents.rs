@@ -166,6 +166,12 @@ impl Extents {
         }
     }
 
+    /// Forgets all extents; none may be in use.
+    pub(super) fn clear(&mut self) {
+        self.top = 0;
+        self.lists = [Lists::EMPTY; Free::COUNT];
+    }
+
     fn lists(&mut self, free: Free) -> &mut Lists {
         &mut self.lists[free as usize]
     }

@@ -50,6 +50,7 @@ pub(super) const FAKE_KERNEL: Kernel = Kernel {
     populate: |address, len, node| come(address, len, Some(node)),
     touch: |address, len| come(address, len, None),
     release,
+    remove: release,
     open: |address, len| {
         with(|fake| fake.opened.insert(address, len));
         Ok(())

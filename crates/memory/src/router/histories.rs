@@ -10,6 +10,7 @@ use super::events::Why;
 use super::extents::Tag;
 use super::fake::{BASE, FAKE_KERNEL, Fake, UNIT, nodes, with};
 use super::ledger::Ledger;
+use super::pool::Lender;
 use super::slot::{Config, Machine, Resized, Slot};
 use super::stretches::Stretches;
 
@@ -47,6 +48,7 @@ struct Case {
     slot: Slot,
     ledger: Ledger,
     stretches: Stretches,
+    lender: Lender,
     blocks: Vec<LiveBlock>,
     /// Index of the configuration, and how often it changed.
     config: (usize, u32),
@@ -87,12 +89,13 @@ impl Case {
             slot: Slot::new(),
             ledger: Ledger::new(),
             stretches: Stretches::new(),
+            lender: Lender::new(),
             blocks: Vec::new(),
             config: (0, 0),
             ever_locked: false,
             ever_refused: false,
         };
-        case.slot.found(BASE, SLOT_BYTES, tags.split());
+        case.slot.found(BASE, SLOT_BYTES, tags.split(), None);
         case.configure(0);
         case
     }
@@ -102,6 +105,7 @@ impl Case {
             kernel: &FAKE_KERNEL,
             ledger: &self.ledger,
             stretches: &self.stretches,
+            lender: &self.lender,
         }
     }
 

@@ -73,6 +73,9 @@ pub(super) struct Kernel {
     /// Releases the pages of a range that is not in use: the next touch finds zeroes. On an error
     /// the pages are unchanged.
     pub(super) release: fn(usize, usize) -> Result<(), i32>,
+    /// Releases the pages of a range of a mapped file that is not in use, in the file too. On an
+    /// error the pages are unchanged.
+    pub(super) remove: fn(usize, usize) -> Result<(), i32>,
     /// Makes reserved addresses readable and writable.
     pub(super) open: fn(usize, usize) -> Result<(), i32>,
 }
@@ -84,6 +87,7 @@ pub(super) const LINUX: Kernel = Kernel {
     populate,
     touch,
     release,
+    remove,
     open,
 };
 
@@ -182,6 +186,12 @@ fn release(address: usize, len: usize) -> Result<(), i32> {
         Err(libc::EINVAL) => unsafe { advise(address, len, MADV_DONTNEED_LOCKED) },
         other => other,
     }
+}
+
+fn remove(address: usize, len: usize) -> Result<(), i32> {
+    // SAFETY: only slots call this, for extents of memory that a pool lent to this process alone
+    // and that are free and off their lists: nobody needs their contents.
+    unsafe { advise(address, len, libc::MADV_REMOVE) }
 }
 
 fn open(address: usize, len: usize) -> Result<(), i32> {

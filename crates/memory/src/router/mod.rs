@@ -43,6 +43,7 @@ mod lend;
 mod options;
 #[cfg(test)]
 mod orders;
+mod pool;
 mod present;
 #[cfg(test)]
 mod pressure;
@@ -64,11 +65,12 @@ pub use audit::{ClassAudit, PeakAudit, audit_now, next_peak, peak_audit, watch_p
 pub use events::Why;
 pub use lend::ClassBackend;
 pub use options::{
-    DEFAULT_CACHE_BYTES, EARLIER_PLACE, INNER_PLACE, MAX_PLACES, Overflow, PlaceOptions,
-    RouterError, RouterOptions, SYSTEM_PLACE,
+    DEFAULT_CACHE_BYTES, EARLIER_PLACE, INNER_PLACE, MAX_PLACES, Overflow, POOL_PLACE, PlaceMemory,
+    PlaceOptions, RouterError, RouterOptions, SYSTEM_PLACE,
 };
+pub use pool::{LentPool, PoolMemory, lend_pool, pool_name};
 pub use scope::{Class, ClassScope, OperatorId, ScopeGuard, current, enter, leave, switch};
-pub use spec::PlaceSpec;
+pub use spec::{PlaceSpec, PlaceTarget};
 pub use usage::{Event, OperatorUsage, PlaceUsage, events, operator_usage, place_usage, places_of};
 
 use route::Router;

@@ -15,6 +15,9 @@ pub const DEFAULT_CACHE_BYTES: u64 = 256 * MIB as u64;
 /// Name of the fallback place behind the configured ones, where the kernel chooses the node.
 pub const SYSTEM_PLACE: &str = "system";
 
+/// Name of the place in a pool.
+pub const POOL_PLACE: &str = "pool";
+
 /// Name of the row of usage tables for blocks allocated before their place was given other nodes.
 pub const EARLIER_PLACE: &str = "earlier places";
 /// Name of the inner allocator in events.
@@ -22,13 +25,22 @@ pub const EARLIER_PLACE: &str = "earlier places";
 /// It serves what the router has no addresses left for. Its bytes are not counted.
 pub const INNER_PLACE: &str = "allocator";
 
+/// Where the pages of a place come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlaceMemory {
+    /// Nodes; partitioned placements cannot be routed.
+    Nodes(Placement),
+    /// The pool that was lent to the router with [`super::lend_pool`]; once per class.
+    Pool,
+}
+
 /// One place of a class, with its limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlaceOptions {
     /// Name used in usage tables and events.
     pub name: String,
-    /// Nodes that its pages come from; partitioned placements cannot be routed.
-    pub placement: Placement,
+    /// Where its pages come from.
+    pub memory: PlaceMemory,
     /// Most bytes that the class may hold there, freed ones that are cached for reuse included.
     pub limit_bytes: u64,
 }
@@ -101,6 +113,24 @@ pub enum RouterError {
         class: Class,
         /// Number of places given.
         count: usize,
+    },
+    /// A class names the pool twice.
+    #[error("class {class} names the pool twice")]
+    PoolTwice {
+        /// The class.
+        class: Class,
+    },
+    /// A class names a pool, and none was lent.
+    #[error("class {class} is to use memory of a pool, and no pool is open; name one with --pool")]
+    NoPool {
+        /// The class.
+        class: Class,
+    },
+    /// Another pool was to be lent while memory of the one before is in use.
+    #[error("memory of pool {name} is in use; no other pool can be used before it is free")]
+    PoolInUse {
+        /// The pool whose memory is in use.
+        name: String,
     },
     /// The router cannot apply the placement.
     #[error("class {class}: placement `{placement}` cannot be routed: {reason}")]

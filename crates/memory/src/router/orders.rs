@@ -27,8 +27,9 @@ use super::extents::Tag;
 use super::fake::{BASE, FAKE_KERNEL, Fake, UNIT, nodes, with};
 use super::shares::Shares;
 use super::stretches::Stretches;
-use super::{account, events, extents, holds, kernel, options, present, shares, stretches};
+use super::{account, events, extents, holds, kernel, options, pool, present, shares, stretches};
 use ledger::Ledger;
+use pool::Lender;
 use shuttle::thread;
 use slot::{Config, Machine, Slot};
 
@@ -39,6 +40,7 @@ struct Shared {
     slot: Slot,
     ledger: Ledger,
     stretches: Stretches,
+    lender: Lender,
 }
 
 impl Shared {
@@ -50,10 +52,11 @@ impl Shared {
             slot: Slot::new(),
             ledger: Ledger::new(),
             stretches: Stretches::new(),
+            lender: Lender::new(),
         };
         shared
             .slot
-            .found(BASE, SLOT_BYTES, tags.split_at_mut(small));
+            .found(BASE, SLOT_BYTES, tags.split_at_mut(small), None);
         shared.configure(0);
         Arc::new(shared)
     }
@@ -63,6 +66,7 @@ impl Shared {
             kernel: &FAKE_KERNEL,
             ledger: &self.ledger,
             stretches: &self.stretches,
+            lender: &self.lender,
         }
     }
 

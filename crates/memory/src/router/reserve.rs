@@ -5,6 +5,7 @@ use super::account::PLACES;
 use super::extents::Tag;
 use super::kernel::{self, LINUX};
 use super::options::RouterError;
+use super::route::POOL;
 use super::scope::Class;
 use super::slot::{LARGE_GRANULE, Slot};
 
@@ -70,7 +71,8 @@ fn reserve_with(slots: &[Slot; SLOTS], slot_shift: u32) -> Result<Span, i32> {
     for (index, slot) in slots.iter().enumerate() {
         let of_slot;
         (of_slot, tags) = tags.split_at_mut(per_slot);
-        slot.found(base + index * len, len, of_slot.split_at_mut(small));
+        let lent = (index % PLACES == POOL).then(|| [2 * index, 2 * index + 1]);
+        slot.found(base + index * len, len, of_slot.split_at_mut(small), lent);
         for (address, len, huge) in Slot::parts(base + index * len, len) {
             kernel::advise_huge(address, len, huge);
         }

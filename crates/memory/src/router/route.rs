@@ -9,7 +9,8 @@ use super::events::{Events, Why};
 use super::holds::broken;
 use super::kernel::{Kernel, Nodes};
 use super::ledger::Ledger;
-use super::options::{MAX_PLACES, Overflow, RouterError, RouterOptions, nodes_of};
+use super::options::{MAX_PLACES, Overflow, PlaceMemory, RouterError, RouterOptions, nodes_of};
+use super::pool::Lender;
 use super::reserve::{self, SLOTS, Span};
 use super::scope::{Class, ClassScope, OperatorId};
 use super::slot::{
@@ -18,8 +19,10 @@ use super::slot::{
 use super::stretches::Stretches;
 use super::{account::Level, audit::PeakWatch};
 
+/// Index of the place in a pool.
+pub(super) const POOL: usize = MAX_PLACES;
 /// Index of the fallback place, where the kernel chooses the node.
-pub(super) const SYSTEM: usize = MAX_PLACES;
+pub(super) const SYSTEM: usize = MAX_PLACES + 1;
 /// Index that represents the inner allocator in events.
 pub(super) const INNER: usize = PLACES;
 
@@ -56,6 +59,9 @@ pub(super) struct Router {
     slots: [Slot; SLOTS],
     /// Number of places configured for each class.
     counts: [AtomicU8; Class::COUNT],
+    /// Index of the place in the pool among those of each class; `MAX_PLACES` for none.
+    pooled: [AtomicU8; Class::COUNT],
+    pub(super) lender: Lender,
     overflow: AtomicU8,
     ledger: Ledger,
     pub(super) stretches: Stretches,
@@ -80,6 +86,8 @@ impl Router {
             slot_shift: AtomicU32::new(0),
             slots: [const { Slot::new() }; SLOTS],
             counts: [const { AtomicU8::new(0) }; Class::COUNT],
+            pooled: [const { AtomicU8::new(MAX_PLACES as u8) }; Class::COUNT],
+            lender: Lender::new(),
             overflow: AtomicU8::new(0),
             ledger: Ledger::new(),
             stretches: Stretches::new(),
@@ -121,7 +129,7 @@ impl Router {
     }
 
     pub(super) fn configure(&self, options: &RouterOptions) -> Result<(), RouterError> {
-        let mut places: Vec<Vec<(Nodes, u64)>> = Vec::new();
+        let mut places: Vec<Vec<(Option<Nodes>, u64)>> = Vec::new();
         let mut names = Vec::new();
         for class in Class::ALL {
             let asked = options.places_of(class);
@@ -131,8 +139,18 @@ impl Router {
             }
             let resolved = asked
                 .iter()
-                .map(|place| Ok((nodes_of(class, &place.placement)?, place.limit_bytes)))
-                .collect::<Result<_, RouterError>>()?;
+                .map(|place| {
+                    let nodes = match &place.memory {
+                        PlaceMemory::Nodes(placement) => Some(nodes_of(class, placement)?),
+                        PlaceMemory::Pool if self.pool_name().is_some() => None,
+                        PlaceMemory::Pool => return Err(RouterError::NoPool { class }),
+                    };
+                    Ok((nodes, place.limit_bytes))
+                })
+                .collect::<Result<Vec<_>, RouterError>>()?;
+            if resolved.iter().filter(|(nodes, _)| nodes.is_none()).count() > 1 {
+                return Err(RouterError::PoolTwice { class });
+            }
             places.push(resolved);
             names.push(asked.iter().map(|place| place.name.clone()).collect());
         }
@@ -152,9 +170,15 @@ impl Router {
             .unwrap_or(super::options::DEFAULT_CACHE_BYTES);
         self.ask_anew(places.iter().any(|of_class| !of_class.is_empty()));
         for (class, places) in Class::ALL.into_iter().zip(&places) {
-            let nobody = (Nodes::ANY, u64::MAX);
+            let nobody = (Some(Nodes::ANY), u64::MAX);
+            let pooled = places.iter().position(|(nodes, _)| nodes.is_none());
             for place in 0..PLACES {
-                let (nodes, limit_bytes) = places.get(place).copied().unwrap_or(nobody);
+                let named = match place {
+                    POOL => pooled.map(|at| places[at]),
+                    _ => places.get(place).copied(),
+                };
+                let (nodes, limit_bytes) = named.unwrap_or(nobody);
+                let nodes = nodes.unwrap_or(Nodes::ANY);
                 let config = Config {
                     nodes,
                     limit_bytes,
@@ -162,6 +186,8 @@ impl Router {
                 };
                 self.configure_slot(class, place, config);
             }
+            let pooled = pooled.unwrap_or(MAX_PLACES) as u8;
+            self.pooled[class.index()].store(pooled, Ordering::Relaxed);
             self.counts[class.index()].store(places.len() as u8, Ordering::Relaxed);
         }
         self.overflow
@@ -195,7 +221,7 @@ impl Router {
         }
         self.ask_anew(Class::ALL.into_iter().any(|class| self.places(class) > 0));
         for class in Class::ALL {
-            for place in 0..self.places(class) {
+            for place in self.in_order(class) {
                 let slot = self.slot(class, place);
                 slot.bind(self.machine());
                 if slot.refused().is_some() {
@@ -206,11 +232,12 @@ impl Router {
         }
     }
 
-    fn machine(&self) -> Machine<'_> {
+    pub(super) fn machine(&self) -> Machine<'_> {
         Machine {
             kernel: &self.kernel,
             ledger: &self.ledger,
             stretches: &self.stretches,
+            lender: &self.lender,
         }
     }
 
@@ -231,6 +258,12 @@ impl Router {
     /// Number of places configured for the class.
     pub(super) fn places(&self, class: Class) -> usize {
         usize::from(self.counts[class.index()].load(Ordering::Relaxed)).min(MAX_PLACES)
+    }
+
+    /// Indices of the places configured for the class, first choice first.
+    pub(super) fn in_order(&self, class: Class) -> impl Iterator<Item = usize> + use<> {
+        let pooled = usize::from(self.pooled[class.index()].load(Ordering::Relaxed));
+        (0..self.places(class)).map(move |at| if at == pooled { POOL } else { at })
     }
 
     fn overflow(&self) -> Overflow {
@@ -275,7 +308,7 @@ impl Router {
             first: None,
             addresses: false,
         };
-        for place in 0..self.places(scope.class) {
+        for place in self.in_order(scope.class) {
             match self.from(scope, place, size) {
                 Ok(block) => {
                     if let Some(why) = passed.first {

@@ -1,5 +1,5 @@
 //! Text form of a class's places: `PLACEMENT[:LIMIT]`, as in `cxl`, `dram:1.5GiB`,
-//! `[0:3,1:1]:4GiB`.
+//! `[0:3,1:1]:4GiB`, and `pool[:LIMIT]`.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -7,13 +7,32 @@ use std::str::FromStr;
 
 use tierloom_text::{Bytes, continues, list, pieces};
 
-use super::{Class, RouterError};
-use crate::PlacementSpec;
+use super::{Class, PlaceMemory, PlaceOptions, RouterError};
+use crate::{PlacementError, PlacementSpec};
+use tierloom_topology::Topology;
 
 /// Limits from 1 MiB to 1 EiB; others are taken for typing errors.
 const LIMITS: RangeInclusive<Bytes> = Bytes(1 << 20)..=Bytes(1 << 60);
 
-/// A place that a class may use, given by nodes or tiers.
+/// Where the pages of a place come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlaceTarget {
+    /// Nodes or tiers.
+    Placement(PlacementSpec),
+    /// The pool that the program has open: `pool`.
+    Pool,
+}
+
+impl fmt::Display for PlaceTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlaceTarget::Placement(placement) => placement.fmt(f),
+            PlaceTarget::Pool => f.write_str(super::POOL_PLACE),
+        }
+    }
+}
+
+/// A place that a class may use, given by nodes or tiers, or the pool.
 ///
 /// ```
 /// use tierloom_memory::router::PlaceSpec;
@@ -23,13 +42,29 @@ const LIMITS: RangeInclusive<Bytes> = Bytes(1 << 20)..=Bytes(1 << 60);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlaceSpec {
-    /// Nodes or tiers that the pages come from.
-    pub placement: PlacementSpec,
+    /// Where the pages come from.
+    pub target: PlaceTarget,
     /// Most bytes that the class may have there; `None` for no limit but the nodes' memory.
     pub limit_bytes: Option<u64>,
 }
 
 impl PlaceSpec {
+    /// The place on the nodes of `topology`.
+    ///
+    /// # Errors
+    /// A node or tier that does not exist there.
+    pub fn resolve(&self, topology: &Topology) -> Result<PlaceOptions, PlacementError> {
+        let memory = match &self.target {
+            PlaceTarget::Placement(placement) => PlaceMemory::Nodes(placement.resolve(topology)?),
+            PlaceTarget::Pool => PlaceMemory::Pool,
+        };
+        Ok(PlaceOptions {
+            name: self.target.to_string(),
+            memory,
+            limit_bytes: self.limit_bytes.unwrap_or(u64::MAX),
+        })
+    }
+
     /// Parses a comma-separated list of places, first choice first.
     ///
     /// As in every list of placements, weights of nodes are in brackets.
@@ -83,7 +118,7 @@ impl PlaceSpec {
 
 impl fmt::Display for PlaceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{}]", self.placement)?;
+        write!(f, "[{}]", self.target)?;
         match self.limit_bytes {
             Some(bytes) => write!(f, ":{:#}", Bytes(bytes)),
             None => Ok(()),
@@ -111,8 +146,12 @@ impl FromStr for PlaceSpec {
             }
             _ => (text, None),
         };
+        let target = match placement.trim() {
+            "pool" | "[pool]" => PlaceTarget::Pool,
+            _ => PlaceTarget::Placement(placement.parse().map_err(|e| wrong(text, e))?),
+        };
         Ok(PlaceSpec {
-            placement: placement.parse().map_err(|e| wrong(text, e))?,
+            target,
             limit_bytes: limit.map(|limit| limit_of(text, limit)).transpose()?,
         })
     }
@@ -167,7 +206,13 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_read_again_as_the_same() {
-        for text in ["[0:3,1:1]:4GiB", "[dram]", "[cxl]:1MiB"] {
+        for text in [
+            "[0:3,1:1]:4GiB",
+            "[dram]",
+            "[cxl]:1MiB",
+            "[pool]",
+            "[pool]:1GiB",
+        ] {
             assert_eq!(text.parse::<PlaceSpec>().unwrap().to_string(), text);
         }
     }

@@ -39,7 +39,7 @@ pub(super) fn router_of_shift(
 pub(super) fn place(name: &str, placement: Placement, limit_bytes: u64) -> PlaceOptions {
     PlaceOptions {
         name: name.to_owned(),
-        placement,
+        memory: PlaceMemory::Nodes(placement),
         limit_bytes,
     }
 }

@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use super::account::PLACES;
 use super::events::Why;
+use super::options::POOL_PLACE;
 use super::options::{EARLIER_PLACE, INNER_PLACE, SYSTEM_PLACE};
+use super::route::POOL;
 use super::route::{INNER, Router, SYSTEM};
 use super::{Class, OperatorId, ROUTER};
 
@@ -86,10 +88,10 @@ pub fn operator_usage(operator: OperatorId) -> OperatorUsage {
     ROUTER.operator_usage(operator)
 }
 
-/// Names of a class's configured places, first choice first.
+/// Names of a class's places, in the order of [`OperatorUsage::peak_by_place`].
 pub fn places_of(class: Class) -> Vec<String> {
-    let names = ROUTER.names();
-    names.get(class.index()).cloned().unwrap_or_default()
+    let all = 0..PLACES;
+    all.map(|place| ROUTER.place_name(class, place)).collect()
 }
 
 /// The last 256 events, oldest first.
@@ -102,6 +104,12 @@ impl Router {
         if place == INNER {
             return INNER_PLACE.to_owned();
         }
+        if place == POOL {
+            let named = self.in_order(class).position(|place| place == POOL);
+            let names = self.names();
+            let found = named.and_then(|at| names.get(class.index())?.get(at).cloned());
+            return found.unwrap_or_else(|| POOL_PLACE.to_owned());
+        }
         let names = self.names();
         let found = names.get(class.index()).and_then(|of| of.get(place));
         found.map_or_else(|| SYSTEM_PLACE.to_owned(), Clone::clone)
@@ -110,12 +118,12 @@ impl Router {
     pub(super) fn place_usage(&self) -> Vec<PlaceUsage> {
         let mut all = Vec::with_capacity(Class::COUNT * PLACES);
         for class in Class::ALL {
-            let configured = self.places(class);
+            let configured: Vec<usize> = self.in_order(class).collect();
             for place in 0..PLACES {
                 let slot = self.slot(class, place);
                 let allocations = slot.allocations.load(Ordering::Relaxed);
                 // Places that are no longer configured still show what they served.
-                if place >= configured && allocations == 0 {
+                if !configured.contains(&place) && allocations == 0 {
                     continue;
                 }
                 all.push(PlaceUsage {

@@ -22,6 +22,8 @@ pub struct SharedRange {
     start: NonNull<u8>,
     /// Addresses that belong to this value.
     reserved_bytes: usize,
+    /// They are part of a larger reservation, and stay reserved when this value is gone.
+    within: bool,
     /// Those of them that are backed by files, from the start on.
     mapped_bytes: usize,
     access: Access,
@@ -75,9 +77,25 @@ impl SharedRange {
         Ok(Self {
             start: NonNull::new(start).ok_or_else(too_large)?,
             reserved_bytes: wanted_bytes,
+            within: false,
             mapped_bytes: 0,
             access,
         })
+    }
+
+    /// A range for writing over addresses that are reserved already and stay so. Nothing is mapped
+    /// yet.
+    ///
+    /// Only for the router's reservation: nobody else may use the addresses meanwhile.
+    pub(crate) fn within(address: usize, size_bytes: usize) -> Self {
+        let start = std::ptr::with_exposed_provenance_mut(address);
+        Self {
+            start: NonNull::new(start).expect("reserved addresses are not 0"),
+            reserved_bytes: size_bytes,
+            within: true,
+            mapped_bytes: 0,
+            access: Access::Write,
+        }
     }
 
     /// Unmaps what lies behind the first `size_bytes`; the addresses stay reserved.
@@ -185,7 +203,9 @@ impl SharedRange {
 
 impl Drop for SharedRange {
     fn drop(&mut self) {
-        if self.reserved_bytes > 0 {
+        if self.within {
+            self.truncate(0);
+        } else if self.reserved_bytes > 0 {
             // SAFETY: the addresses belong to this value, and no reference into them can outlive
             // it.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.reserved_bytes) };

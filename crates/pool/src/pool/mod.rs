@@ -4,11 +4,12 @@ mod attached;
 mod create;
 mod draft;
 mod grow;
+mod lent;
 mod open;
 mod scratch;
+mod shrink;
 mod status;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,8 +18,10 @@ use tierloom_memory::shared::{Access, SharedRange};
 pub use attached::Attached;
 pub use create::{CreateOptions, CreatePlan};
 pub use draft::{Draft, Finished, TableSpec};
+pub use lent::OperatorScratch;
 pub use open::OpenOptions;
 pub use scratch::{Scratch, ScratchSpec};
+pub use shrink::ShrinkPlan;
 pub use status::{HostStatus, MemberStatus, PoolStatus, RegionStatus};
 
 use crate::PoolError;
@@ -47,7 +50,7 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Inner {
     superblock: Superblock,
     members: Vec<Member>,
     medium: MappedMedium,
@@ -66,7 +69,7 @@ fn place<'m>(superblock: &Superblock, members: &'m [Member]) -> Place<'m> {
 }
 
 impl Pool {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
         // A panic while it was locked left the state as it was: it is replaced as a whole.
         let inner = self.shared.inner.lock();
         inner.unwrap_or_else(PoisonError::into_inner)
@@ -178,8 +181,7 @@ impl Inner {
             .commit(&place, &self.medium, &self.state, next)?;
         let before = std::mem::replace(&mut self.state, next);
         // Only now: nobody can find them any more. What a crash leaves is for the next opening.
-        let still: BTreeSet<Extents> = self.state.runs().collect();
-        let freed = before.runs().filter(|run| !still.contains(run));
+        let freed = before.runs().flat_map(|run| self.state.free_of(run));
         freed.for_each(|run| self.give_back(run));
         Ok(())
     }

@@ -105,7 +105,7 @@ impl Scratch {
 
 impl Inner {
     /// Commits further extents of a region and maps them.
-    fn extend(
+    pub(super) fn extend(
         &mut self,
         region: u64,
         change: Change,

@@ -77,6 +77,11 @@ pub(crate) enum Change {
         member: u32,
         extents: u64,
     },
+    /// A member has only so many extents; what is behind them moves.
+    Shrink {
+        member: u32,
+        extents: u64,
+    },
     AddMember(MemberEntry),
     /// A host does not answer.
     Fence {
@@ -232,6 +237,7 @@ impl PoolState {
                 self.in_state(region, RegionState::Sealed)?.damaged = true;
             }
             Change::Grow { member, extents } => self.grow(member, extents, extent_bytes)?,
+            Change::Shrink { member, extents } => self.shrink(member, extents, extent_bytes)?,
             Change::AddMember(member) => self.add_member(member, extent_bytes)?,
             Change::Fence { slot } => self.fence(slot),
             Change::Gone { slot, clean } => {
@@ -360,7 +366,7 @@ impl PoolState {
         at_most(self.member_extents(), extent_bytes)
     }
 
-    fn member(&mut self, index: u32) -> Result<&mut MemberEntry, PoolError> {
+    pub(super) fn member(&mut self, index: u32) -> Result<&mut MemberEntry, PoolError> {
         let existing = format!("members 0 to {}", self.members.len().saturating_sub(1));
         let unknown = || PoolError::UnknownMember {
             member: index.to_string(),

@@ -7,6 +7,7 @@ mod change;
 mod check;
 mod clean;
 mod reclaim;
+mod shrink;
 mod space;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use uuid::Uuid;
 
 pub(crate) use change::{Actor, Answer, Change, Joining, check_name};
 pub(crate) use clean::Clean;
+pub(crate) use shrink::Moved;
 pub use space::{Space, Spread};
 
 pub(crate) const FORMAT: &str = "tierloom-pool/1";

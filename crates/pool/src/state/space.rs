@@ -62,6 +62,25 @@ impl PoolState {
         free
     }
 
+    /// The parts of `of` that no run covers.
+    pub(crate) fn free_of(&self, of: Extents) -> Vec<Extents> {
+        let mut parts = vec![of];
+        for run in self.runs().filter(|run| run.0 == of.0) {
+            parts = parts
+                .iter()
+                .flat_map(|part| {
+                    let before =
+                        Extents(part.0, part.1, run.1.min(part.end()).saturating_sub(part.1));
+                    let start = run.end().max(part.1);
+                    let behind = Extents(part.0, start, part.end().saturating_sub(start));
+                    [before, behind]
+                })
+                .filter(|part| part.2 > 0)
+                .collect();
+        }
+        parts
+    }
+
     /// Extents for a region; `None` if there are too few.
     pub(crate) fn choose(
         &self,
@@ -90,7 +109,7 @@ impl PoolState {
 }
 
 /// The smallest run that has all; if none has, the largest ones.
-fn pack(free: &mut [Extents], extents: u64) -> Vec<Extents> {
+pub(super) fn pack(free: &mut [Extents], extents: u64) -> Vec<Extents> {
     free.sort_unstable_by_key(|run| run.2);
     let mut chosen = Vec::new();
     let mut left = extents;
@@ -137,7 +156,7 @@ fn take(run: &mut Extents, most: u64) -> Extents {
 }
 
 /// Joins runs that follow each other.
-fn merge(runs: &mut Vec<Extents>) {
+pub(super) fn merge(runs: &mut Vec<Extents>) {
     runs.dedup_by(|next, run| {
         let follows = run.0 == next.0 && run.end() == next.1;
         if follows {

@@ -9,4 +9,5 @@ mod managers;
 
 mod pool;
 mod seed;
+mod shrink;
 mod sim;

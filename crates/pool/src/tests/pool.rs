@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use tempfile::TempDir;
+use tierloom_memory::router::PoolMemory;
+use tierloom_memory::shared::{Access, SharedRange};
 
 use crate::layout::EXTENT_BYTES;
 use crate::{
@@ -648,4 +650,48 @@ fn damage_is_known_by_all_that_attach_the_table_and_verified_bytes_are_counted()
     assert!(table.is_damaged() && table.is_verified(0..1));
     drop(table);
     assert!(pool.attach("orders").unwrap().is_damaged());
+}
+
+#[test]
+fn memory_lent_to_operators_grows_is_counted_and_comes_back_and_a_busy_pool_is_not_waited_for() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    let pool = create(&path, 32).unwrap();
+    let (free, _) = space(&pool);
+    let lent = pool.operator_scratch(Spread::Pack);
+    let range = || SharedRange::reserve(64 << 20, Access::Write).unwrap();
+    let (mut first, mut second) = (range(), range());
+    lent.grow(4, &mut first, 100).unwrap();
+    lent.grow(9, &mut second, 4 << 20).unwrap();
+    first.as_mut_slice().fill(1);
+    second.as_mut_slice().fill(2);
+    lent.grow(4, &mut first, 3 << 20).unwrap();
+    let sizes = (first.size_bytes(), second.size_bytes());
+    assert_eq!(sizes, (6 << 20, 4 << 20));
+    assert_eq!(space(&pool), (free - 10 * MIB, 10 * MIB));
+    assert!(first.as_slice()[..2 << 20].iter().all(|byte| *byte == 1));
+    // More than there is: what there was stays.
+    let full = lent.grow(4, &mut first, free as usize).unwrap_err();
+    assert_eq!(full, rustix::io::Errno::NOSPC.raw_os_error());
+    assert_eq!((first.size_bytes(), space(&pool).1), (6 << 20, 10 * MIB));
+    let scratch = |region: &crate::RegionStatus| region.kind == crate::RegionKind::Scratch;
+    assert_eq!(
+        pool.status().regions.iter().filter(|r| scratch(r)).count(),
+        2
+    );
+    // Whoever has the lock may wait for the caller.
+    let status = pool.inner();
+    let busy = lent.grow(4, &mut first, 1).unwrap_err();
+    assert_eq!(busy, rustix::io::Errno::BUSY.raw_os_error());
+    let first = lent.give_back(4, first).unwrap_err();
+    drop(status);
+    lent.give_back(4, first).unwrap();
+    assert_eq!(space(&pool), (free - 4 * MIB, 4 * MIB));
+    assert!(second.as_slice().iter().all(|byte| *byte == 2));
+    lent.give_back(9, second).unwrap();
+    assert_eq!(space(&pool), (free, 0));
+    drop(lent);
+    drop(pool);
+    let status = Pool::inspect(&path).unwrap();
+    assert_eq!(status.hosts[0].state, HostState::Left);
 }

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tierloom_engine::pooled::{self, PooledTable, Verification};
-use tierloom_pool::{Finished, Pool, PoolError, RegionState};
+use tierloom_pool::{Finished, Pool, PoolError, RegionState, Spread};
 
 pub(super) use rows::{TIER_POOL, TierPool};
 use shared::OpenPool;
@@ -81,16 +81,23 @@ impl From<PoolError> for SqlError {
 }
 
 impl SqlSession {
-    /// Gives the session a pool; its tables are checked as `verification` says. Nothing is attached
-    /// yet.
-    pub fn use_pool(&mut self, pool: Pool, verification: Verification) {
+    /// Gives the session a pool; its tables are checked as `verification` says, and places of
+    /// operator memory can name it. Nothing is attached yet.
+    ///
+    /// # Errors
+    /// If operators use memory of another pool.
+    pub fn use_pool(&mut self, pool: Pool, verification: Verification) -> Result<(), SqlError> {
+        let memory = Arc::new(pool.operator_scratch(Spread::Pack));
+        let lent = tierloom_memory::router::lend_pool(memory).map_err(SqlError::failed)?;
         *self.pool.lock() = Some(OpenPool {
             pool,
             verification,
+            _lent: lent,
             tables: BTreeMap::new(),
             told: BTreeSet::new(),
             sweep: None,
         });
+        Ok(())
     }
 
     /// Attaches the tables that the pool has exactly as the files are now, and loads the others

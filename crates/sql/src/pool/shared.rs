@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tierloom_engine::pooled::{PooledTable, Sweep, Verification};
+use tierloom_memory::router::LentPool;
 use tierloom_pool::Pool;
 
 /// The session's pool, shared with the system table that shows it.
@@ -18,6 +19,8 @@ pub(super) struct OpenPool {
     pub(super) told: BTreeSet<String>,
     /// The check in the background, over the tables of the moment when it was started.
     pub(super) sweep: Option<Sweep>,
+    /// While it is there, operators can use memory of the pool.
+    pub(super) _lent: LentPool,
 }
 
 impl SharedPool {

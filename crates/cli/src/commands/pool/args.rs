@@ -20,6 +20,7 @@ pub enum PoolCommand {
     Load(LoadArgs),
     Check(CheckArgs),
     Grow(GrowArgs),
+    Shrink(ShrinkArgs),
     Drop(DropArgs),
     Fence(FenceArgs),
     Takeover(TakeoverArgs),
@@ -169,6 +170,24 @@ pub struct GrowArgs {
     /// Overwrite what the added file or device holds
     #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// Make a member of a pool smaller; tables behind its new end move into free memory first
+///
+/// Nothing changes if they do not all fit. A device is made smaller by the system afterwards.
+#[derive(clap::Args)]
+pub struct ShrinkArgs {
+    /// First member of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Size that the member shall have at most
+    #[arg(long, value_name = "SIZE")]
+    pub size: Bytes,
+    /// Number of the member to make smaller
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub index: u32,
     #[command(flatten)]
     pub change: ChangeArgs,
 }

@@ -23,7 +23,7 @@ pub fn run(args: &LoadArgs) -> Result<(), Failure> {
     let pool = args.change.manager.options().open(&args.pool)?;
     let mut session = SqlSession::new(options).map_err(|e| failure(e, None))?;
     // What is there already is not used here, so nothing of it has to be checked.
-    session.use_pool(pool.clone(), Verification::Manifest);
+    session.use_pool(pool.clone(), Verification::Manifest)?;
     let wrong = |e| failure(e, None);
     if args.change.dry_run {
         let planned = session.would_load_into_pool(&tables, &csv).map_err(wrong)?;

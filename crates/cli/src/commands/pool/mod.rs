@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::output;
 pub use args::Args;
 use args::{
-    ChangeArgs, CheckArgs, CreateArgs, DropArgs, FenceArgs, GrowArgs, PoolCommand, TakeoverArgs,
+    ChangeArgs, CheckArgs, CreateArgs, DropArgs, FenceArgs, GrowArgs, PoolCommand, ShrinkArgs,
+    TakeoverArgs,
 };
 use std::path::{Path, PathBuf};
 use tierloom_pool::{CreateOptions, Pool, PoolError, PoolStatus, RegionState};
@@ -31,6 +32,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         PoolCommand::Load(args) => load::run(args),
         PoolCommand::Check(args) => check(args),
         PoolCommand::Grow(args) => grow(args),
+        PoolCommand::Shrink(args) => shrink(args),
         PoolCommand::Drop(args) => drop_table(args),
         PoolCommand::Fence(args) => fence(args),
         PoolCommand::Takeover(args) => take_over(args),
@@ -147,6 +149,16 @@ fn grow(args: &GrowArgs) -> Result<(), Failure> {
     change(&args.pool, &args.change, &what, |pool| {
         pool.add_member(member, &options)
     })
+}
+
+fn shrink(args: &ShrinkArgs) -> Result<(), Failure> {
+    let pool = args.change.manager.options().open(&args.pool)?;
+    if args.change.dry_run {
+        let plan = pool.shrink_plan(args.index, args.size.0)?;
+        return output::print(&render::shrink(args.index, &plan));
+    }
+    pool.shrink_member(args.index, args.size.0)?;
+    show(&pool.status(), args.change.json)
 }
 
 fn drop_table(args: &DropArgs) -> Result<(), Failure> {

@@ -3,9 +3,22 @@
 use comfy_table::{Table, presets};
 use std::fmt::Write;
 use tierloom_pool::{
-    Coherence, CreatePlan, HostState, PoolStatus, RegionKind, RegionState, RegionStatus,
+    Coherence, CreatePlan, HostState, PoolStatus, RegionKind, RegionState, RegionStatus, ShrinkPlan,
 };
 use tierloom_text::Bytes;
+
+/// What making a member smaller would do.
+pub fn shrink(index: u32, plan: &ShrinkPlan) -> String {
+    let mut text = format!(
+        "would make member {index} {} bytes long\n",
+        plan.member_bytes
+    );
+    for (table, bytes) in &plan.moves {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "would move {} of `{table}`", Bytes(*bytes).rounded());
+    }
+    text
+}
 
 /// What a pool is and has.
 pub fn status(status: &PoolStatus) -> String {

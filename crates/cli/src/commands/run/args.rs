@@ -132,9 +132,10 @@ pub struct RunOptions {
     /// `tierloom tune --prefetchers show`; the previous settings are restored afterwards)
     #[arg(long, value_name = "NAME|FILE")]
     pub prefetch_off: Option<String>,
-    /// With --restart: the pool that tables are attached to, named by its first member; its tables
-    /// of the benchmark's names are replaced
-    #[arg(long, value_name = "POOL", requires = "restart")]
+    /// The pool, named by its first member, whose free memory is the place `pool` of
+    /// --operator-memory; with --restart: that tables are attached to, where its tables of the
+    /// benchmark's names are replaced
+    #[arg(long, value_name = "POOL")]
     pub pool: Option<PathBuf>,
     /// Measure how soon a new process answers, N times in each way: tables loaded on demand, loaded
     /// from Parquet files, attached to --pool, the same after a kill, attached and verified

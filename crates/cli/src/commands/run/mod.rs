@@ -22,6 +22,8 @@ use progress::Progress;
 use results::Results;
 use std::path::Path;
 use std::sync::Arc;
+use tierloom_memory::router::{LentPool, lend_pool};
+use tierloom_pool::{OpenOptions, Spread};
 use tierloom_suite::{RunError, StreamPlan, SuitePlan, SuiteRequest, Workload, workload};
 
 /// Starts of processes to measure.
@@ -92,6 +94,7 @@ fn start(
     if options.dry_run {
         return output::print(&plan.describe());
     }
+    let _lent = lend(options.pool.as_deref())?;
     let mut results = Results::new(options);
     let mut sink = |record| results.push(record).map_err(RunError::failed);
     let ended = tierloom_suite::run(&plan, &open_session(), &Progress::default(), &mut sink);
@@ -102,6 +105,16 @@ fn start(
         Ok(()) | Err(RunError::Interrupted(_)) => written.and(ended.map_err(Failure::from)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Opens the pool and lets operators use its free memory, until the answer is dropped.
+fn lend(pool: Option<&Path>) -> Result<Option<LentPool>, Failure> {
+    let Some(path) = pool else {
+        return Ok(None);
+    };
+    let pool = OpenOptions::default().open(path)?;
+    let memory = Arc::new(pool.operator_scratch(Spread::Pack));
+    lend_pool(memory).map(Some).map_err(Failure::runtime)
 }
 
 fn check_outputs(options: &RunOptions) -> Result<(), Failure> {
@@ -137,6 +150,7 @@ impl RunOptions {
             dram_limit: self.dram_limit.clone(),
             prefetch_off: self.prefetch_off.clone(),
             operator_memory: self.operator_memory.operator_memory.clone(),
+            has_pool: self.pool.is_some(),
             memory_audit: self.operator_memory.memory_audit.clone(),
             elsewhere: self.here.sysroot.is_some(),
         }

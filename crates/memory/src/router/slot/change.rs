@@ -168,10 +168,9 @@ impl Slot {
         }
         self.held.add(bytes);
         let whole = Extent { len, ..extent };
-        let mut came = state.ranges[kind].open(machine.kernel, whole);
-        if let Some(draw) = draw.flatten()
-            && came.is_ok()
-        {
+        let mut came = state.ranges[kind].open(machine, whole);
+        let draw = draw.flatten();
+        if (draw.is_some() || state.ranges[kind].is_lent()) && came.is_ok() {
             let start = state.ranges[kind].address(whole) + state.ranges[kind].bytes(extent);
             state.coming += 1;
             drop(state);
@@ -200,6 +199,10 @@ impl Slot {
 /// matter.
 fn bind_locked(state: &mut SlotState, machine: Machine<'_>) {
     let [small, large] = &state.ranges;
+    // The pages of a pool are where the pool has them.
+    if small.is_lent() {
+        return;
+    }
     let (base, len) = (small.base, large.end() - small.base);
     // `mbind` accepts a node without memory as long as one node of the mask has some, so each node
     // is checked.

@@ -29,11 +29,12 @@ use super::extents::{Extent, Free, Holder, Tag};
 use super::holds::{broken, ensure};
 use super::kernel::{Kernel, Nodes};
 use super::ledger::{Draw, Ledger};
+use super::pool::Lender;
 use super::present::make_present;
 use super::shares::Shares;
 use super::stretches::{Moving, Stretches};
 use super::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use range::Range;
+use range::{PageSource, Range};
 
 /// Granule of small extents.
 pub(super) const SMALL_GRANULE: usize = 64 << 10;
@@ -80,6 +81,7 @@ pub(super) struct Machine<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) ledger: &'a Ledger,
     pub(super) stretches: &'a Stretches,
+    pub(super) lender: &'a Lender,
 }
 
 /// What the lock protects.
@@ -178,17 +180,26 @@ impl Slot {
         [(base, small, false), (base + small, len - small, true)]
     }
 
-    /// Sets the slot's addresses and tags, once, after the reservation.
+    /// Sets the slot's addresses and tags, once, after the reservation. Its pages are the pool's if
+    /// there are numbers for its ranges.
     pub(super) fn found(
         &self,
         base: usize,
         len: usize,
         tags: (&'static mut [Tag], &'static mut [Tag]),
+        lent: Option<[usize; 2]>,
     ) {
         let [(small, ..), (large, ..)] = Self::parts(base, len);
+        let backing = |kind: usize| match lent {
+            Some(numbers) => PageSource::Pool {
+                number: numbers[kind],
+                lent: None,
+            },
+            None => PageSource::Nodes,
+        };
         self.state().ranges = [
-            Range::over(tags.0, small, SMALL_GRANULE),
-            Range::over(tags.1, large, LARGE_GRANULE),
+            Range::over(tags.0, small, SMALL_GRANULE, backing(0)),
+            Range::over(tags.1, large, LARGE_GRANULE, backing(1)),
         ];
     }
 
@@ -223,15 +234,17 @@ impl Slot {
                 Claim::Wait => state = self.wait(state),
             }
         };
-        let block = state.block(kind, extent, true);
+        let lent = state.ranges[kind].is_lent();
+        // What is in a pool's memory at first can be anything.
+        let block = state.block(kind, extent, !lent);
         // Counted before it is populated and with the lock still held, so that other threads cannot
         // exceed the limit meanwhile.
         self.level.add(block.bytes);
         self.held.add(block.bytes);
         self.allocations.fetch_add(1, Ordering::Relaxed);
-        let Some(draw) = draw else {
+        if draw.is_none() && !lent {
             return Ok(block);
-        };
+        }
         // The shares were drawn for this phase under the same lock; the next block continues the
         // round. `coming` keeps the configuration from changing while the lock is open.
         let (nodes, phase) = (state.nodes, state.phase);
@@ -240,7 +253,11 @@ impl Slot {
         state.coming += 1;
         drop(state);
         let range = (block.address, block.bytes as usize);
-        let came = make_present(machine.kernel, &nodes, range, granule, phase);
+        // A file system that is full shows now, and not as a SIGBUS at first touch.
+        let came = match lent {
+            true => (machine.kernel.touch)(range.0, range.1),
+            false => make_present(machine.kernel, &nodes, range, granule, phase),
+        };
         // On success the interval ends before the lock is taken: an audit that holds the lock can
         // then go on. On failure it lasts until the counts are corrected.
         let moving = came.is_err().then_some(moving);
@@ -320,7 +337,7 @@ impl Slot {
         let draw = machine.ledger.draw(machine.kernel, shares)?;
         let range = &mut state.ranges[kind];
         let extent = range.take_fresh(len, holder).ok_or(Why::Addresses)?;
-        if let Err(errno) = range.open(machine.kernel, extent) {
+        if let Err(errno) = range.open(machine, extent) {
             range.extents.give(extent, Free::Released);
             return Err(Why::Refused(errno));
         }
@@ -336,13 +353,33 @@ impl Slot {
                 state.uncache(Free::Cached, bytes);
                 let _moving = machine.stretches.begin();
                 let range = &state.ranges[kind];
-                let gone =
-                    (machine.kernel.release)(range.address(extent), range.bytes(extent)).is_ok();
+                let release = range.release(machine.kernel);
+                let gone = release(range.address(extent), range.bytes(extent)).is_ok();
                 self.put_down(state, kind, extent, false, gone);
                 return true;
             }
         }
         false
+    }
+
+    /// Gives what a pool has lent back to it, if nothing of it is in use.
+    pub(super) fn give_back(&self, machine: Machine<'_>) {
+        let mut state = self.state();
+        let used = self.level.current() + self.earlier.current();
+        if used > 0 || state.coming > 0 || state.going > 0 {
+            return;
+        }
+        self.trim_locked(&mut state, machine);
+        let _moving = machine.stretches.begin();
+        let mut all = true;
+        for range in &mut state.ranges {
+            all &= range.give_back(machine.lender);
+        }
+        if all {
+            // Pages that could not be released in place are gone with the rest.
+            self.held.take();
+            self.earlier_held.take();
+        }
     }
 
     /// Releases everything that is cached, and what could not be released before.
@@ -362,8 +399,8 @@ impl Slot {
             while let Some(extent) = state.ranges[kind].extents.evict(free) {
                 let _moving = machine.stretches.begin();
                 let range = &state.ranges[kind];
-                let gone =
-                    (machine.kernel.release)(range.address(extent), range.bytes(extent)).is_ok();
+                let release = range.release(machine.kernel);
+                let gone = release(range.address(extent), range.bytes(extent)).is_ok();
                 self.put_down(state, kind, extent, free == Free::Stale, gone);
                 // Still locked. `give` has put the extent back, so another round would find it
                 // again.
@@ -417,13 +454,14 @@ impl Slot {
             return;
         }
         let address = state.ranges[kind].address(extent);
+        let release = state.ranges[kind].release(machine.kernel);
         // In this order: `going` holds off a new configuration before the lock opens, and the
         // extent is in no list meanwhile, so that no other thread can take it.
         state.ranges[kind].extents.leave(extent);
         state.going += 1;
         let _moving = machine.stretches.begin();
         drop(state);
-        let gone = (machine.kernel.release)(address, len).is_ok();
+        let gone = release(address, len).is_ok();
         let mut state = self.state();
         state.going -= 1;
         // `earlier` still holds: a new configuration waits until nothing is being released.

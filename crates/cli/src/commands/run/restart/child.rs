@@ -97,7 +97,8 @@ impl Measured<'_> {
 
     fn attach(&mut self, verification: Verification) -> Result<(), Failure> {
         let pool = OpenOptions::default().open(&self.spec.pool)?;
-        self.session.use_pool(pool, verification);
+        let used = self.session.use_pool(pool, verification);
+        used.map_err(|e| failure(e, None))?;
         let attached = self.session.attach_pool(&Terminal::default());
         attached.map_err(|e| failure(e, None))?;
         Ok(())
