@@ -10,6 +10,8 @@ use std::fmt::Write;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Pseudorandom numbers from a seed that differs in every run and is printed.
@@ -678,7 +680,7 @@ fn intermediate_results_use_the_pool_fall_back_when_it_is_full_and_leave_nothing
     assert_eq!(scratch(&status(at)), 0, "scratch regions were left");
 
     // The table alone takes nearly all of a small pool.
-    tierloom(at, &["pool", "create", "small.pool", "--size", "16MiB"]).with_code(0);
+    tierloom(at, &["pool", "create", "small.pool", "--size", "12MiB"]).with_code(0);
     let small = ["--pool", "small.pool", "-t", "orders=orders.parquet"];
     let twice = format!(
         "set tierloom.memory.temp = 'pool,dram'; {make}; create table more as select * from big; \
@@ -695,5 +697,50 @@ fn intermediate_results_use_the_pool_fall_back_when_it_is_full_and_leave_nothing
         refused.stderr.contains("no pool is open"),
         "{}",
         refused.stderr
+    );
+}
+
+#[test]
+fn a_file_that_becomes_shorter_while_it_is_read_is_an_error_and_no_death() {
+    let numbers = &mut Numbers::new();
+    let folder = shop(numbers, 60_000);
+    let at = folder.path();
+    tierloom(
+        at,
+        &["pool", "load", "a.pool", "-t", "orders=orders.parquet"],
+    )
+    .with_code(0);
+    let query = "select count(distinct comment), sum(id), max(price) from orders";
+    // Begun when everything is checked, so that no checksum is looked at again, and busy until the
+    // file is shorter.
+    let busy = "select count(*) from generate_series(1, 120000) a, generate_series(1, 120000) b \
+                where a.value % 7 = b.value % 5";
+    let all = format!("copy (select 1 as x) to 'ready.csv'; {busy}; {query}");
+    let child = command(
+        at,
+        &["sql", "--pool", "a.pool", "--verify", "all", "-c", &all],
+    )
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let begin = Instant::now();
+    while !at.join("ready.csv").exists() {
+        assert!(
+            begin.elapsed() < Duration::from_secs(120),
+            "it does not begin"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let file = File::options().write(true).open(at.join("a.pool")).unwrap();
+    file.set_len(5 << 20).unwrap();
+    let ended = end_of(child);
+    ended.no_panic();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("gone"), "{}", ended.stderr);
+    assert!(
+        !ended.stdout.contains("max("),
+        "an answer of zeroes: {}",
+        ended.stdout
     );
 }

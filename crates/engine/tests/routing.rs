@@ -12,7 +12,7 @@ use tierloom_engine::answer::to_text;
 use tierloom_engine::capture::{HostCosts, capture};
 use tierloom_engine::routing::{PlaceSpec, RoutingOptions, explain_analyze};
 use tierloom_engine::{Engine, EngineError, EngineOptions, PlacedTable};
-use tierloom_memory::router::{self, Class, PlaceUsage, TierAllocator};
+use tierloom_memory::router::{self, Class, PlaceTarget, PlaceUsage, TierAllocator};
 use tierloom_topology::Topology;
 use tierloom_workloads::ssb::queries;
 
@@ -48,7 +48,7 @@ fn engine_with(tables: &[Arc<PlacedTable>], routing: Option<RoutingOptions>) -> 
 /// A class on node 0 with these limits, one place per limit.
 fn limited(class: Class, limits: &[Option<u64>]) -> Option<RoutingOptions> {
     let place = |limit: &Option<u64>| PlaceSpec {
-        placement: "0".parse().unwrap(),
+        target: PlaceTarget::Placement("0".parse().unwrap()),
         limit_bytes: *limit,
     };
     // One node, whatever this machine has: the test itself sets the other places.

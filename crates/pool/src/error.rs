@@ -297,6 +297,12 @@ pub enum PoolError {
         /// One past its last byte.
         to: u64,
     },
+    /// Pages were gone when they were read or written.
+    #[error("pages of {what} are gone: its file was made shorter, or the memory failed (`dmesg`)")]
+    LostPages {
+        /// A table, or the pool's own data.
+        what: String,
+    },
     /// What was written did not arrive in memory.
     #[error(
         "bytes {from} to {to} of table `{name}` read back otherwise than they were written; check the device (`dmesg`, `cxl list --media-errors`)"
@@ -390,6 +396,7 @@ impl PoolError {
             | Self::ManifestTooLarge { .. }
             | Self::ManifestDamaged { .. }
             | Self::DataDamaged { .. }
+            | Self::LostPages { .. }
             | Self::ReadBack { .. } => false,
         }
     }

@@ -44,6 +44,11 @@ impl MappedMedium {
     pub(crate) fn new(words: SharedWords, flushes: bool) -> Self {
         Self { words, flushes }
     }
+
+    /// Whether pages of it were gone: what was stored there since then is in no file.
+    pub(crate) fn has_lost_pages(&self) -> bool {
+        self.words.has_lost_pages()
+    }
 }
 
 fn index(offset: u64) -> usize {

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tierloom_engine::capture::{HostCosts, capture};
 use tierloom_engine::{Engine, EngineError, Execution, Waiter};
+use tierloom_memory::shared::lost_pages;
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// Whether a sink takes more rows.
@@ -170,12 +171,15 @@ pub(super) fn stream(
             execute_stream(Arc::clone(&plan), context).map_err(|e| SqlError::running(&e))?;
         let mut stream = RunningStream::of(stream);
         let mut rows = 0;
+        let lost_before = lost_pages();
         let waiter = Waiter::new(&handle);
         while let Some(batch) = waiter
             .until_stopped(&stop, stream.next())
             .unwrap_or(Err(SqlError::Interrupted))?
         {
             checks::digits(&batch)?;
+            // Before the batch is delivered: zeroes may have been read in the place of values.
+            check_pages(lost_before)?;
             rows += batch.num_rows() as u64;
             let delivering = Instant::now();
             let flow = sink.rows(&batch)?;
@@ -186,6 +190,7 @@ pub(super) fn stream(
         }
         // Before the sink ends: a file appears under its name only after `end`.
         checks::joins(&plan)?;
+        check_pages(lost_before)?;
         let delivering = Instant::now();
         sink.end()?;
         timing.delivering += delivering.elapsed();
@@ -211,6 +216,17 @@ pub(super) fn stream(
         column_reads: capture(&execution, &host).column_reads,
         plan,
     })
+}
+
+/// An error if pages of mapped files were found to be gone since there were `before` such pages.
+fn check_pages(before: u64) -> Result<(), SqlError> {
+    match lost_pages() == before {
+        true => Ok(()),
+        false => Err(SqlError::failed(
+            "memory of the pool is gone while the statement used it: its file was made shorter, or \
+             the memory failed (`dmesg`)",
+        )),
+    }
 }
 
 /// A stream that runs as a separate task.

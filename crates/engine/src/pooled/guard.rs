@@ -82,7 +82,7 @@ impl Guard {
     #[inline]
     pub fn rows(&self, rows: Range<usize>) -> Result<(), EngineError> {
         // Relaxed is enough: nobody writes the bytes, so there is no order to keep.
-        if self.done.load(Ordering::Relaxed) {
+        if self.done.load(Ordering::Relaxed) && !self.attached.has_lost_pages() {
             return Ok(());
         }
         self.check_rows(rows)
@@ -90,6 +90,7 @@ impl Guard {
 
     #[cold]
     fn check_rows(&self, rows: Range<usize>) -> Result<(), EngineError> {
+        self.attached.check_pages()?;
         match self.fixed {
             Some((start, width)) => {
                 let at = |row: usize| start.saturating_add((row as u64).saturating_mul(width));

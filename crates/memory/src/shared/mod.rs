@@ -59,6 +59,13 @@ pub fn lock(file: &File, offset_bytes: u64, size_bytes: usize) -> io::Result<()>
     })
 }
 
+/// How often pages of mapped files were found to be gone in this process: a file was made shorter,
+/// or memory failed. What is read there is zeroes, so nothing that was computed meanwhile from a
+/// [`SharedRange`] may be believed.
+pub fn lost_pages() -> u64 {
+    crate::sys::lost::lost()
+}
+
 /// Whether the pages of a file are device memory that is mapped directly (fsdax).
 pub fn is_on_dax(file: &File) -> bool {
     files::is_on_dax(file)

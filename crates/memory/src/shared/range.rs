@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
 use super::{Access, LINE_BYTES, lines};
+use crate::sys::lost::Watched;
 
 /// Alignment of the range, so that devices and huge pages of this size can be mapped into it.
 const ALIGN_BYTES: usize = 2 << 20;
@@ -16,14 +17,16 @@ const ALIGN_BYTES: usize = 2 << 20;
 ///
 /// The bytes are given out as slices. The caller sees to it that nobody changes bytes that are
 /// mapped for reading, and that bytes that are mapped for writing have no other user: the owner of
-/// the files has locks and records for that. The files must not be truncated meanwhile: access past
-/// the end of a file is a SIGBUS.
+/// the files has locks and records for that. Access past the end of a file that was made shorter
+/// meanwhile finds zeroes, see [`SharedRange::has_lost_pages`].
 pub struct SharedRange {
     start: NonNull<u8>,
     /// Addresses that belong to this value.
     reserved_bytes: usize,
     /// They are part of a larger reservation, and stay reserved when this value is gone.
     within: bool,
+    /// Lost pages are replaced and noted; `None` if that is not possible.
+    watched: Option<Watched>,
     /// Those of them that are backed by files, from the start on.
     mapped_bytes: usize,
     access: Access,
@@ -78,6 +81,7 @@ impl SharedRange {
             start: NonNull::new(start).ok_or_else(too_large)?,
             reserved_bytes: wanted_bytes,
             within: false,
+            watched: Watched::range(start.addr(), wanted_bytes),
             mapped_bytes: 0,
             access,
         })
@@ -93,6 +97,7 @@ impl SharedRange {
             start: NonNull::new(start).expect("reserved addresses are not 0"),
             reserved_bytes: size_bytes,
             within: true,
+            watched: Watched::range(address, size_bytes),
             mapped_bytes: 0,
             access: Access::Write,
         }
@@ -157,6 +162,12 @@ impl SharedRange {
         Ok(())
     }
 
+    /// Whether pages were found to be gone, because a file was made shorter or memory failed. They
+    /// are zeroes since then, and stores to them reach no file.
+    pub fn has_lost_pages(&self) -> bool {
+        self.watched.as_ref().is_some_and(Watched::has_lost)
+    }
+
     /// Mapped bytes.
     pub fn size_bytes(&self) -> usize {
         self.mapped_bytes
@@ -203,6 +214,8 @@ impl SharedRange {
 
 impl Drop for SharedRange {
     fn drop(&mut self) {
+        // The addresses may be another's as soon as they are unmapped.
+        self.watched = None;
         if self.within {
             self.truncate(0);
         } else if self.reserved_bytes > 0 {
@@ -240,6 +253,32 @@ mod tests {
         assert_eq!(range.size_bytes(), 4096);
         range.append(&files[0], 4096, 4096).unwrap();
         assert_eq!(range.as_slice(), [7; 8192]);
+    }
+
+    #[test]
+    fn pages_that_are_gone_are_zeroes_and_reported_and_others_are_untouched() {
+        let files = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
+        files.iter().for_each(|file| file.set_len(8 << 20).unwrap());
+        let ranges = files.each_ref().map(|file| {
+            let mut range = SharedRange::reserve(8 << 20, Access::Write).unwrap();
+            range.append(file, 0, 8 << 20).unwrap();
+            range.as_mut_slice().fill(7);
+            range
+        });
+        let before = super::super::lost_pages();
+        files[0].set_len(3 << 20).unwrap();
+        assert_eq!(ranges[0].as_slice()[0], 7);
+        assert!(!ranges[0].has_lost_pages());
+        let sum: u64 = ranges[0]
+            .as_slice()
+            .iter()
+            .map(|byte| u64::from(*byte))
+            .sum();
+        assert!(ranges[0].has_lost_pages() && !ranges[1].has_lost_pages());
+        // The last page of the file lies in a piece of 2 MiB that is lost as a whole.
+        assert!(sum >= 7 * (2 << 20) && sum <= 7 * (3 << 20), "{sum}");
+        assert!(super::super::lost_pages() > before);
+        assert!(ranges[1].as_slice().iter().all(|byte| *byte == 7));
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl fmt::Debug for SharedWords {
 impl SharedWords {
     /// Maps `size_bytes` of `file` from `offset_bytes` on, both whole pages of it.
     ///
-    /// The file must be that long, and stay so: access past its end is a SIGBUS.
+    /// The file must be that long; if it becomes shorter, see [`SharedRange::has_lost_pages`].
     ///
     /// # Errors
     /// What `mmap` says.
@@ -38,6 +38,11 @@ impl SharedWords {
         let mut range = SharedRange::reserve(size_bytes, access)?;
         range.append(file, offset_bytes, size_bytes)?;
         Ok(Self { range, access })
+    }
+
+    /// As [`SharedRange::has_lost_pages`].
+    pub fn has_lost_pages(&self) -> bool {
+        self.range.has_lost_pages()
     }
 
     /// Mapped bytes.

@@ -6,6 +6,7 @@
 pub(crate) mod counters;
 pub(crate) mod files;
 pub(crate) mod huge;
+pub(crate) mod lost;
 pub(crate) mod mapping;
 pub(crate) mod pages;
 pub(crate) mod policy;

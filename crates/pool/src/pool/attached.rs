@@ -150,7 +150,27 @@ impl Attached {
 
     /// Whether bytes of it were found damaged, by whomever.
     pub fn is_damaged(&self) -> bool {
-        self.damaged.load(Ordering::Relaxed)
+        self.damaged.load(Ordering::Relaxed) || self.has_lost_pages()
+    }
+
+    /// Whether pages of it were gone when they were read: they are zeroes since then, whatever was
+    /// verified before.
+    #[inline]
+    pub fn has_lost_pages(&self) -> bool {
+        self.range.has_lost_pages()
+    }
+
+    /// An error if pages of it are gone.
+    ///
+    /// # Errors
+    /// [`PoolError::LostPages`].
+    pub fn check_pages(&self) -> Result<(), PoolError> {
+        match self.has_lost_pages() {
+            false => Ok(()),
+            true => Err(PoolError::LostPages {
+                what: format!("table `{}`", self.name),
+            }),
+        }
     }
 
     /// Numbers of the members that it lies on, ascending.
@@ -194,7 +214,8 @@ impl Attached {
     /// chunk is read once; after that it costs a look at one bit.
     ///
     /// # Errors
-    /// [`PoolError::DataDamaged`], which is also noted in the pool, or [`PoolError::OutOfRange`].
+    /// [`PoolError::DataDamaged`], which is also noted in the pool, [`PoolError::LostPages`] or
+    /// [`PoolError::OutOfRange`].
     pub fn verify(&self, bytes: Range<u64>) -> Result<(), PoolError> {
         let all = self.manifest.data_bytes;
         if bytes.end > all || bytes.start > bytes.end {
@@ -208,6 +229,7 @@ impl Attached {
         if bytes.is_empty() {
             return Ok(());
         }
+        self.check_pages()?;
         for chunk in bytes.start / CHUNK_BYTES..bytes.end.div_ceil(CHUNK_BYTES) {
             self.verify_chunk(chunk as usize)?;
         }
@@ -248,7 +270,10 @@ impl Attached {
         let from = chunk as u64 * CHUNK_BYTES;
         let to = (from + CHUNK_BYTES).min(self.manifest.data_bytes);
         let bytes = &self.bytes()[from as usize..to as usize];
-        if checksum(&[bytes]) == self.manifest.chunks[chunk] {
+        let found = checksum(&[bytes]);
+        // Lost while they were read.
+        self.check_pages()?;
+        if found == self.manifest.chunks[chunk] {
             word.fetch_or(bit, Ordering::Release);
             return Ok(());
         }

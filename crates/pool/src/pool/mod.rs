@@ -179,6 +179,11 @@ impl Inner {
         let next = self
             .tenure
             .commit(&place, &self.medium, &self.state, next)?;
+        if self.medium.has_lost_pages() {
+            return Err(PoolError::LostPages {
+                what: "the pool's own data".to_owned(),
+            });
+        }
         let before = std::mem::replace(&mut self.state, next);
         // Only now: nobody can find them any more. What a crash leaves is for the next opening.
         let freed = before.runs().flat_map(|run| self.state.free_of(run));

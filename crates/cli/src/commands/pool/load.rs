@@ -23,8 +23,10 @@ pub fn run(args: &LoadArgs) -> Result<(), Failure> {
     let pool = args.change.manager.options().open(&args.pool)?;
     let mut session = SqlSession::new(options).map_err(|e| failure(e, None))?;
     // What is there already is not used here, so nothing of it has to be checked.
-    session.use_pool(pool.clone(), Verification::Manifest)?;
     let wrong = |e| failure(e, None);
+    session
+        .use_pool(pool.clone(), Verification::Manifest)
+        .map_err(wrong)?;
     if args.change.dry_run {
         let planned = session.would_load_into_pool(&tables, &csv).map_err(wrong)?;
         return output::print(&planned.iter().map(would).collect::<String>());

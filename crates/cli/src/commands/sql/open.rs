@@ -31,7 +31,9 @@ pub fn session(plan: &SqlPlan) -> Result<SqlSession, Failure> {
     let mut session = SqlSession::new(plan.options.clone()).map_err(|e| failure(e, None))?;
     let watch = Terminal::default();
     if let Some((path, verification)) = &plan.pool {
-        session.use_pool(OpenOptions::default().open(path)?, *verification)?;
+        let pool = OpenOptions::default().open(path)?;
+        let used = session.use_pool(pool, *verification);
+        used.map_err(|e| failure(e, None))?;
         let files = plan.tables.iter().filter_map(|table| match table {
             TableSource::Files { name, path } => Some((name.clone(), path.clone())),
             TableSource::Generated(..) => None,

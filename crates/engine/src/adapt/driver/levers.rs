@@ -7,7 +7,7 @@ use crate::EngineError;
 use crate::routing::{self, PlaceSpec, RoutingOptions};
 use std::collections::BTreeMap;
 use std::fmt;
-use tierloom_memory::router::Class;
+use tierloom_memory::router::{Class, PlaceTarget};
 use tierloom_model::search::Weights;
 use tierloom_model::{Access, Machine, ModelError, Options, Phase, StructureClass, solve};
 use tierloom_placement::adaptive::{PhaseDecision, Prefetching};
@@ -127,7 +127,7 @@ impl Operators {
             let place = PlaceSpec {
                 // The size of operator memory is unknown before use; `u64::MAX` allows rounds of
                 // any length.
-                placement: tiers.spec(weights, u64::MAX),
+                target: PlaceTarget::Placement(tiers.spec(weights, u64::MAX)),
                 limit_bytes: None,
             };
             routing.places.retain(|(known, _)| known != class);
@@ -216,7 +216,7 @@ mod tests {
             places: vec![(
                 Class::JoinBuild,
                 vec![PlaceSpec {
-                    placement: "dram".parse().unwrap(),
+                    target: PlaceTarget::Placement("dram".parse().unwrap()),
                     limit_bytes: None,
                 }],
             )],
