@@ -1,0 +1,3 @@
+//! Peers.
+
+fn main(){}
