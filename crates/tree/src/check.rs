@@ -30,19 +30,14 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
         &mut self,
         mut each: impl FnMut(u64, u64) -> Result<(), String>,
     ) -> Result<Summary, String> {
-        let node = |kind, number| match kind {
-            NodeKind::Inner => self.inner.node(number),
-            NodeKind::Leaf => self.leaves.node(number),
+        let node = |kind, number| {
+            let words = match kind {
+                NodeKind::Inner => self.inner.node(number),
+                NodeKind::Leaf => self.leaves.node(number),
+            };
+            Some(words?.iter().map(load).collect())
         };
-        let mut walk = Walk {
-            node: &node,
-            each: &mut each,
-            found: Summary::default(),
-            next: None,
-            before: None,
-        };
-        walk.tree(self.root_word())?;
-        let found = walk.found;
+        let found = walk(&node, &mut each, self.root_word())?;
         let (known, used) = (
             found.inner + found.leaves + self.retired_nodes(),
             self.nodes(NodeKind::Inner) + self.nodes(NodeKind::Leaf),
@@ -54,11 +49,59 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
     }
 }
 
+/// Checks a tree by the bytes of its arenas after it is gone, as [`Tree::check`]; `root` is its
+/// [`Tree::root_word`], and each arena comes with the size of its nodes.
+///
+/// # Errors
+/// What is wrong, or what `each` says.
+pub fn check_bytes(
+    root: u64,
+    inner: (&[u8], usize),
+    leaves: (&[u8], usize),
+    mut each: impl FnMut(u64, u64) -> Result<(), String>,
+) -> Result<Summary, String> {
+    let node = |kind, number: u32| {
+        let (bytes, node_bytes) = match kind {
+            NodeKind::Inner => inner,
+            NodeKind::Leaf => leaves,
+        };
+        let start = number as usize * node_bytes;
+        let words = bytes.get(start..start + node_bytes)?.as_chunks::<8>().0;
+        // The tree is for processors whose words begin with the lowest byte.
+        let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        Some(words.map(AtomicU64::new).collect())
+    };
+    walk(&node, &mut each, root)
+}
+
+fn load(word: &AtomicU64) -> AtomicU64 {
+    AtomicU64::new(word.load(Ordering::Relaxed))
+}
+
+/// A copy of a node.
+type Copied = Option<Vec<AtomicU64>>;
+
+fn walk(
+    node: &dyn Fn(NodeKind, u32) -> Copied,
+    each: &mut dyn FnMut(u64, u64) -> Result<(), String>,
+    root: u64,
+) -> Result<Summary, String> {
+    let mut walk = Walk {
+        node,
+        each,
+        found: Summary::default(),
+        next: None,
+        before: None,
+    };
+    walk.tree(root)?;
+    Ok(walk.found)
+}
+
 /// Bounds of the keys below a node: from the first on, below the second.
 type Bounds = (Option<u64>, Option<u64>);
 
-struct Walk<'w, 't> {
-    node: &'w dyn Fn(NodeKind, u32) -> Option<&'t [AtomicU64]>,
+struct Walk<'w> {
+    node: &'w dyn Fn(NodeKind, u32) -> Copied,
     each: &'w mut dyn FnMut(u64, u64) -> Result<(), String>,
     found: Summary,
     /// The leaf that has to be next; none before the first.
@@ -67,7 +110,7 @@ struct Walk<'w, 't> {
     before: Option<u64>,
 }
 
-impl Walk<'_, '_> {
+impl Walk<'_> {
     fn tree(&mut self, root: u64) -> Result<(), String> {
         let level = (root >> 32) as u32;
         self.found.levels = level + 1;
@@ -89,8 +132,8 @@ impl Walk<'_, '_> {
             return Err(format!("node {number} of the {kind} is locked or obsolete"));
         }
         match kind {
-            NodeKind::Leaf => self.leaf(number, Leaf::new(words), bounds),
-            NodeKind::Inner => self.inner(level, number, Inner::new(words), bounds),
+            NodeKind::Leaf => self.leaf(number, Leaf::new(&words), bounds),
+            NodeKind::Inner => self.inner(level, number, Inner::new(&words), bounds),
         }
     }
 

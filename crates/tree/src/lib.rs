@@ -53,8 +53,8 @@ mod tree;
 mod version;
 
 pub use arena::{Arena, NODE_BYTES};
-pub use check::Summary;
+pub use check::{Summary, check_bytes};
 pub use counts::Counts;
 pub use error::{NodeKind, TreeError};
-pub use load::{Needed, nodes_needed};
+pub use load::{Needed, most_nodes, nodes_needed};
 pub use tree::{Pinned, Session, Tree};

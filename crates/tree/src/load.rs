@@ -44,6 +44,45 @@ pub fn nodes_needed(
     Ok(needed)
 }
 
+/// Nodes that are enough for any order of `inserted` insertions after bulk loading `keys` pairs, if
+/// nothing is removed.
+///
+/// A leaf has to become full before it is split, and then has half of its pairs at least; so there
+/// are no more splits than that many insertions allow, and no more leaves than half full ones.
+///
+/// # Errors
+/// [`TreeError::NodeBytes`], [`TreeError::Fill`].
+pub fn most_nodes(
+    keys: u64,
+    inserted: u64,
+    inner_bytes: usize,
+    leaf_bytes: usize,
+    fill: f64,
+) -> Result<Needed, TreeError> {
+    let loaded = nodes_needed(keys, inner_bytes, leaf_bytes, fill)?;
+    let capacity = leaf_capacity(leaf_bytes / 8) as u64;
+    let (least, most) = (keys / loaded.leaves, keys.div_ceil(loaded.leaves));
+    let by_splits = loaded.leaves + inserted / (capacity - most + 1).min(capacity / 2);
+    // Ascending keys leave a last leaf with few of them.
+    let by_keys = (keys + inserted) / (capacity / 2).min(least.max(1)) + 2;
+    let leaves = by_splits.min(by_keys).max(loaded.leaves) + 1;
+    // Inner nodes have as many children as half of them hold, and those of bulk loading half of
+    // what was asked for at least, since they are filled evenly.
+    let capacity = inner_capacity(inner_bytes / 8) + 1;
+    let asked = (capacity as f64 * fill) as u64;
+    let least = (asked / 2).min(capacity as u64 / 2 - 1).max(2);
+    let (mut below, mut inner) = (leaves, loaded.inner);
+    while below > 1 {
+        below = below.div_ceil(least);
+        inner += below;
+    }
+    Ok(Needed {
+        // A root above the last level.
+        inner: inner + 1,
+        leaves,
+    })
+}
+
 /// Entries of nodes that are filled as asked for.
 struct Sizes {
     pairs: usize,

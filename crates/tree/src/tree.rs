@@ -42,10 +42,7 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
 
     /// A tree without even a root.
     pub(crate) fn bare(inner: Arena<M>, leaves: Arena<M>) -> Self {
-        let lines = (
-            key_lines(inner_capacity(inner.node_words())),
-            key_lines(leaf_capacity(leaves.node_words())),
-        );
+        let lines = Self::key_lines(&inner, &leaves);
         Self {
             inner,
             leaves,
@@ -54,6 +51,22 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
             epochs: Epochs::new(),
             lines,
         }
+    }
+
+    /// Sets whether nodes are requested from memory as soon as they are known, with all lines that
+    /// hold keys; they are at first.
+    pub fn set_prefetch(&mut self, prefetch: bool) {
+        self.lines = match prefetch {
+            true => Self::key_lines(&self.inner, &self.leaves),
+            false => (0, 0),
+        };
+    }
+
+    fn key_lines(inner: &Arena<M>, leaves: &Arena<M>) -> (usize, usize) {
+        (
+            key_lines(inner_capacity(inner.node_words())),
+            key_lines(leaf_capacity(leaves.node_words())),
+        )
     }
 
     /// Removes everything.

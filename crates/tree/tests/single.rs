@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tierloom_tree::{Arena, NODE_BYTES, NodeKind, Tree, TreeError, nodes_needed};
+use tierloom_tree::{Arena, NODE_BYTES, NodeKind, Tree, TreeError, check_bytes, most_nodes, nodes_needed};
 
 const SIZES: [usize; 5] = [256, 512, 1024, 2048, 4096];
 
@@ -284,4 +284,66 @@ fn a_damaged_tree_fails_the_check() {
         assert!(found.is_err(), "{word}: {found:?}");
     }
     assert!(whole().check(|key, _| (key < 150).then_some(()).ok_or("no".into())).is_err());
+}
+
+#[test]
+fn the_most_nodes_are_enough_for_keys_in_any_order() {
+    for (inner, leaf) in [(256, 256), (256, 1024), (1024, 512), (4096, 4096)] {
+        for (keys, inserted, fill) in [
+            (0, 5000, 0.7),
+            (1, 3000, 1.0),
+            (5000, 5000, 1.0),
+            (5000, 300, 0.05),
+            (4000, 20_000, 0.5),
+            (15, 1, 1.0),
+        ] {
+            // In order, in reverse, at random, and all at one place.
+            for order in 0..4 {
+                let most = most_nodes(keys, inserted, inner, leaf, fill).unwrap();
+                let inners = Arena::in_memory(most.inner as usize, inner).unwrap();
+                let leaves = Arena::in_memory(most.leaves as usize, leaf).unwrap();
+                let pairs = (0..keys).map(|key| (key << 32, key));
+                let tree = Tree::bulk_load(inners, leaves, pairs, keys as usize, fill).unwrap();
+                let mut session = tree.session();
+                for at in 0..inserted {
+                    let key = match order {
+                        0 => (keys << 32) + at,
+                        1 => ((keys + 1) << 32) - at,
+                        2 => fastrand::u64(..=(keys + 1) << 32),
+                        _ => (keys / 2 << 32) + at,
+                    };
+                    let done = session.insert(key, at);
+                    assert!(done.is_ok(), "{done:?}: {inner} {leaf} {keys} {fill} {order}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_of_arenas_are_checked_without_the_tree() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let fresh = || -> Vec<AtomicU64> { (0..32 * 40).map(|_| AtomicU64::new(7)).collect() };
+    let (inner, leaves) = (fresh(), fresh());
+    let arena = |words| Arena::new(words, 256).unwrap();
+    let pairs = (1..200).map(|key| (key, 2 * key));
+    let tree = Tree::bulk_load(arena(&inner), arena(&leaves), pairs, 199, 0.7).unwrap();
+    let root = tree.root_word();
+    let bytes = |words: &[AtomicU64]| -> Vec<u8> {
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
+        words.iter().flat_map(word).collect()
+    };
+    let check = |leaves: &[u8]| {
+        let mut sum = 0;
+        let found = check_bytes(root, (&bytes(&inner), 256), (leaves, 256), |_, value| {
+            sum += value;
+            Ok(())
+        });
+        found.map(|found| (found.keys, sum))
+    };
+    let mut sound = bytes(&leaves);
+    assert_eq!(check(&sound), Ok((199, 199 * 200)));
+    sound[256 + 16] ^= 0xff;
+    assert!(check(&sound).is_err());
+    assert!(check(&sound[..256]).is_err());
 }
