@@ -46,6 +46,7 @@
 //! ```
 
 mod aggregate;
+mod btree;
 mod data;
 mod join;
 mod partition;
@@ -55,6 +56,7 @@ mod share;
 mod spec;
 
 pub use aggregate::{Aggregation, GroupTables};
+pub use btree::BTree;
 pub use join::index::IndexJoin;
 pub use join::radix::RadixJoin;
 pub use join::shared::HashJoin;
@@ -91,9 +93,34 @@ pub trait Job: Send + Sync {
     /// says true, the worker returns early, and the pass has no result.
     fn run(&self, phase: usize, worker: usize, stop: &dyn Fn() -> bool);
 
+    /// As [`Job::run`], and has some of the operations timed by themselves if it has any.
+    fn run_watched(
+        &self,
+        phase: usize,
+        worker: usize,
+        stop: &dyn Fn() -> bool,
+        _watch: &mut dyn Watch,
+    ) {
+        self.run(phase, worker, stop);
+    }
+
+    /// Events of the last pass by name, after all workers are done with it; none for most.
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// Whether the pass gave what the input must give, after all workers are done with it.
     ///
     /// # Errors
     /// What was found and what was expected.
     fn result(&self) -> Result<(), String>;
+}
+
+/// What times single operations.
+pub trait Watch {
+    /// An operation begins now.
+    fn begin(&mut self);
+
+    /// The operation has ended.
+    fn end(&mut self);
 }

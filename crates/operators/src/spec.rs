@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tierloom_kernels::{LINE_BYTES, Simd};
 
 use crate::{
-    Aggregation, ColumnScan, Filled, HashJoin, IndexJoin, RadixJoin, RadixPartition, SelectiveRead,
+    Aggregation, BTree, ColumnScan, Filled, HashJoin, IndexJoin, RadixJoin, RadixPartition, SelectiveRead,
 };
 
 /// Largest number of tuples of a structure; far above any machine.
@@ -145,11 +145,14 @@ pub enum Operator {
     ColumnScan(ColumnScan),
     /// A read of every n-th value.
     SelectiveRead(SelectiveRead),
+    /// Operations on a concurrent B+-tree.
+    #[serde(rename = "btree")]
+    BTree(BTree),
 }
 
 impl Operator {
     /// Names of all operators.
-    pub const NAMES: [&str; 7] = [
+    pub const NAMES: [&str; 8] = [
         "hash-join",
         "index-join",
         "radix-join",
@@ -157,6 +160,7 @@ impl Operator {
         "aggregation",
         "column-scan",
         "selective-read",
+        "btree",
     ];
 
     /// The operator of that name with the sizes of its publication; `None` for other names.
@@ -169,6 +173,7 @@ impl Operator {
             "aggregation" => Self::Aggregation(Aggregation::default()),
             "column-scan" => Self::ColumnScan(ColumnScan::default()),
             "selective-read" => Self::SelectiveRead(SelectiveRead::default()),
+            "btree" => Self::BTree(BTree::default()),
             _ => return None,
         })
     }
@@ -183,6 +188,7 @@ impl Operator {
             Self::Aggregation(_) => 4,
             Self::ColumnScan(_) => 5,
             Self::SelectiveRead(_) => 6,
+            Self::BTree(_) => 7,
         };
         Self::NAMES[index]
     }
@@ -196,6 +202,7 @@ impl Operator {
             Self::Aggregation(aggregation) => aggregation,
             Self::ColumnScan(scan) => scan,
             Self::SelectiveRead(read) => read,
+            Self::BTree(tree) => tree,
         }
     }
 

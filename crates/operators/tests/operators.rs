@@ -5,8 +5,8 @@ use std::sync::Barrier;
 
 use tierloom_kernels::Simd;
 use tierloom_operators::{
-    Aggregation, ColumnScan, Filled, Form, GroupTables, HashJoin, IndexJoin, Operator, RadixJoin,
-    RadixPartition, SelectiveRead,
+    Aggregation, BTree, ColumnScan, Filled, Form, GroupTables, HashJoin, IndexJoin, Operator, RadixJoin,
+    RadixPartition, SelectiveRead, Watch,
 };
 
 /// Structures in memory that begins at cache lines.
@@ -401,6 +401,12 @@ fn a_pass_that_is_stopped_leaves_the_next_one_right() {
             tuples: 100_000,
             ..RadixPartition::default()
         }),
+        Operator::BTree(BTree {
+            keys: 5000,
+            operations: 40_000,
+            inserts: 0.5,
+            ..BTree::default()
+        }),
     ] {
         let mut memory = Memory::for_operator(&operator, 1);
         let filled = operator.fill(&mut memory.slices(), 1, 3);
@@ -436,6 +442,11 @@ fn parameters_that_make_no_sense_are_refused_by_name() {
             ..IndexJoin::default()
         })
     };
+    let tree = |change: fn(&mut BTree)| {
+        let mut tree = BTree::default();
+        change(&mut tree);
+        Operator::BTree(tree)
+    };
     for (operator, field) in [
         (join(|j| j.build_tuples = 0), "build_tuples"),
         (join(|j| j.build_tuples = 1 << 31), "build_tuples"),
@@ -450,6 +461,17 @@ fn parameters_that_make_no_sense_are_refused_by_name() {
         (partition(1 << 20), "fanout"),
         (index(1000, 1000), "table_buckets"),
         (index(1025, 1024), "build_tuples"),
+        (tree(|t| t.keys = 0), "keys"),
+        (tree(|t| t.keys = 1 << 36), "keys"),
+        (tree(|t| t.operations = 0), "operations"),
+        (tree(|t| t.inserts = 1.5), "inserts"),
+        (tree(|t| t.scans = f64::NAN), "scans"),
+        (tree(|t| (t.inserts, t.scans) = (0.6, 0.5)), "scans"),
+        (tree(|t| t.scan_keys = 0), "scan_keys"),
+        (tree(|t| t.inner_node_bytes = 1000), "inner_node_bytes"),
+        (tree(|t| t.leaf_node_bytes = 128), "leaf_node_bytes"),
+        (tree(|t| t.fill = 0.0), "fill"),
+        (tree(|t| t.zipf_alpha = Some(-1.0)), "zipf_alpha"),
     ] {
         let error = operator.check().expect_err(field);
         assert_eq!(error.field, field, "{error}");
@@ -461,4 +483,120 @@ fn parameters_that_make_no_sense_are_refused_by_name() {
         assert_eq!(operator.check(), Ok(()), "{name}");
     }
     assert_eq!(Operator::by_name("hash-jion"), None);
+}
+
+fn trees(random: &mut fastrand::Rng) -> BTree {
+    let inserts = random.f64();
+    BTree {
+        keys: random.u64(1..30_000),
+        operations: random.u64(1..30_000),
+        inserts,
+        scans: (1.0 - inserts) * random.f64() * random.f64(),
+        scan_keys: random.u32(1..200),
+        zipf_alpha: random.bool().then_some(0.9),
+        inner_node_bytes: 256 << random.u32(0..5),
+        leaf_node_bytes: 256 << random.u32(0..5),
+        fill: 0.3 + 0.7 * random.f64(),
+        form: if random.bool() { Form::Tuned } else { Form::Plain },
+        sample_every: random.u64(0..5),
+    }
+}
+
+#[test]
+fn a_tree_has_all_keys_after_each_pass_at_any_size_and_mix() {
+    let mut random = random();
+    for _ in 0..40 {
+        let tree = trees(&mut random);
+        let inserted = (tree.operations as f64 * tree.inserts).round() as u64;
+        let keys = tree.keys + inserted;
+        let operator = Operator::BTree(tree);
+        let workers = random.usize(1..5);
+        let mut memory = Memory::for_operator(&operator, workers as u32);
+        let said = checked(&operator, workers, random.u64(..), &mut memory);
+        let wanted = format!("{keys} keys in order");
+        assert!(said.starts_with(&wanted), "{operator}: {said}");
+    }
+}
+
+#[test]
+fn a_tree_notices_lost_keys_wrong_values_and_requests_for_none() {
+    let tree = BTree {
+        keys: 3000,
+        operations: 3000,
+        inserts: 0.3,
+        scans: 0.1,
+        ..BTree::default()
+    };
+    let operator = Operator::BTree(tree);
+    // A lookup, an insertion and a scan of a key that is not there, or is there already.
+    for kind in 0..3_u64 {
+        let mut memory = Memory::for_operator(&operator, 2);
+        let filled = operator.fill(&mut memory.slices(), 2, 5);
+        let requests = memory.words(2, 3000);
+        let at = requests.iter().position(|request| request & 3 == kind).unwrap();
+        let known = requests.iter().find(|request| **request & 3 == 0).unwrap() >> 2;
+        let key = if kind == 1 { known } else { known + 1 };
+        let request = (key << 2 | kind).to_le_bytes();
+        memory.slices()[2][at * 8..at * 8 + 8].copy_from_slice(&request);
+        let result = run(filled.as_ref(), &mut memory, 2, 1).remove(0);
+        assert!(result.is_err(), "kind {kind}");
+    }
+    let mut memory = Memory::for_operator(&operator, 2);
+    let filled = operator.fill(&mut memory.slices(), 2, 5);
+    assert_eq!(run(filled.as_ref(), &mut memory, 2, 2), [Ok(()), Ok(())]);
+    let check = |memory: &mut Memory| {
+        let slices = memory.slices();
+        let slices: Vec<&[u8]> = slices.iter().map(|slice| &**slice).collect();
+        filled.check(&slices, 2)
+    };
+    assert!(check(&mut memory).is_ok());
+    // The count, the first key and the first value of the first leaf.
+    for at in [8, 16, 16 + 63 * 8] {
+        memory.slices()[1][at] ^= 1;
+        assert!(check(&mut memory).is_err(), "byte {at}");
+        memory.slices()[1][at] ^= 1;
+    }
+}
+
+/// Counts the operations that are timed.
+#[derive(Default)]
+struct Counted {
+    open: bool,
+    times: u64,
+}
+
+impl Watch for Counted {
+    fn begin(&mut self) {
+        assert!(!std::mem::replace(&mut self.open, true), "begun twice");
+    }
+
+    fn end(&mut self) {
+        assert!(std::mem::replace(&mut self.open, false), "ended twice");
+        self.times += 1;
+    }
+}
+
+#[test]
+fn one_of_so_many_operations_of_a_tree_is_timed_and_its_splits_are_counted() {
+    for (sample_every, timed) in [(0, 0), (1, 4000), (64, 63), (5000, 1)] {
+        let operator = Operator::BTree(BTree {
+            keys: 3000,
+            operations: 4000,
+            inserts: 1.0,
+            sample_every,
+            ..BTree::default()
+        });
+        let mut memory = Memory::for_operator(&operator, 1);
+        let filled = operator.fill(&mut memory.slices(), 1, 5);
+        let job = filled.job(memory.slices(), 1);
+        let mut watch = Counted::default();
+        for phase in 0..job.phases().len() {
+            job.run_watched(phase, 0, &|| false, &mut watch);
+        }
+        assert_eq!((watch.times, watch.open), (timed, false), "{sample_every}");
+        let counts = job.counts();
+        assert_eq!(counts[0], ("restarts", 0));
+        // From 44 pairs in a leaf to between 31 and 63.
+        assert!(counts[1].0 == "splits" && (40..200).contains(&counts[1].1), "{counts:?}");
+    }
 }

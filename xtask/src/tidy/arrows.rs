@@ -11,8 +11,8 @@ use std::process::Command;
 /// Crates are split by what they cost to build: nothing below `engine` builds the SQL engine.
 pub(super) const LAYERS: [&[&str]; 7] = [
     &["agent", "kernels", "testing", "text", "tpc"],
-    &["lab", "model", "operators", "star", "topology", "workloads"],
-    &["counters", "memory", "record"],
+    &["lab", "model", "star", "topology", "tree", "workloads"],
+    &["counters", "memory", "operators", "record"],
     &["bench", "calibrate", "placement", "pool", "report"],
     &["engine", "tune"],
     &["sql", "suite"],
