@@ -153,6 +153,20 @@ pub struct OperatorTaskRecord {
     pub passes: u64,
     /// The phases of a pass, in order.
     pub phases: Vec<OperatorPhase>,
+    /// Events besides the tuples themselves; none for most operators.
+    #[serde(default)]
+    pub counts: Vec<OperatorCount>,
+}
+
+/// How often something occurred in an operator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperatorCount {
+    /// What it is ("restarts", "splits").
+    pub name: String,
+    /// How often, in all timed repetitions.
+    pub count: u64,
+    /// How often per tuple or operation.
+    pub per_tuple: f64,
 }
 
 /// One phase of an operator.

@@ -43,7 +43,7 @@ mod write;
 
 pub use audit::{AuditRecord, NodeShare};
 pub use bench::{
-    BenchHost, BenchRecord, Bucket, CounterRecord, LatencyRecord, OperatorPhase,
+    BenchHost, BenchRecord, Bucket, CounterRecord, LatencyRecord, OperatorCount, OperatorPhase,
     OperatorTaskRecord, Percentile, RegionRecord, Remark, Setting, StabilityRecord,
     StructureTraffic, TaskRecord,
 };

@@ -248,3 +248,33 @@ fn inner_nodes_that_are_merged_while_others_go_through_them() {
     };
     explore(case, 500);
 }
+
+#[test]
+fn a_leaf_that_fills_up_while_its_neighbour_wants_to_be_merged_with_it() {
+    let case = move || {
+        // Two leaves of six keys; then three and nine, so that one less fits into one leaf.
+        let inner = Arena::in_memory(4, 256).unwrap();
+        let leaves = Arena::in_memory(6, 256).unwrap();
+        let pairs = (0..12).map(|key| (10 * key, key));
+        let tree = Arc::new(Tree::bulk_load(inner, leaves, pairs, 12, 0.41).unwrap());
+        assert_eq!(tree.nodes(NodeKind::Leaf), 2);
+        let mut session = tree.session();
+        (0..3).for_each(|key| assert_eq!(session.remove(10 * key), Some(key)));
+        (61..64).for_each(|key| assert_eq!(session.insert(key, key), Ok(None)));
+        drop(session);
+        let fills = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                let mut session = tree.session();
+                (71..77).for_each(|key| assert_eq!(session.insert(key, key), Ok(None)));
+            })
+        };
+        assert_eq!(tree.session().remove(30), Some(3));
+        fills.join().unwrap();
+        let mut tree = Arc::into_inner(tree).expect("all threads are done");
+        let summary = tree.check(|_, _| Ok(()));
+        assert_eq!(summary.map(|summary| summary.keys), Ok(17));
+    };
+    shuttle::check_random(case, 1000);
+    shuttle::check_pct(case, 5000, 2);
+}

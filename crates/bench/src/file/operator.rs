@@ -4,7 +4,7 @@
 
 use tierloom_kernels::Simd;
 use tierloom_operators::{
-    Aggregation, ColumnScan, Form, GroupTables, HashJoin, IndexJoin, Operator, ParameterError,
+    Aggregation, BTree, ColumnScan, Form, GroupTables, HashJoin, IndexJoin, Operator, ParameterError,
     RadixJoin, RadixPartition, SelectiveRead,
 };
 
@@ -61,6 +61,15 @@ const OWN: &[&str] = &[
     "tables",
     "rows_per_thread",
     "selectivity",
+    "keys",
+    "operations",
+    "inserts",
+    "scans",
+    "scan_keys",
+    "node_bytes",
+    "inner_node_bytes",
+    "leaf_node_bytes",
+    "fill",
 ];
 
 /// The parameters of an operator, as keys.
@@ -101,6 +110,20 @@ fn parameters(operator: &Operator) -> &'static [&'static str] {
         ],
         Operator::ColumnScan(_) => &["rows_per_thread", "selectivity", "simd"],
         Operator::SelectiveRead(_) => &["tuples", "skip", "prefetch_tuples"],
+        Operator::BTree(_) => &[
+            "keys",
+            "operations",
+            "inserts",
+            "scans",
+            "scan_keys",
+            "node_bytes",
+            "inner_node_bytes",
+            "leaf_node_bytes",
+            "fill",
+            "random_distribution",
+            "zipf_alpha",
+            "latency_sample_frequency",
+        ],
     }
 }
 
@@ -306,6 +329,35 @@ fn read(
             form,
             prefetch_tuples: prefetch(reader, default.prefetch_tuples)?,
         }),
+        Operator::BTree(default) => Operator::BTree(tree(reader, &default, scale, form)?),
+    })
+}
+
+fn tree(
+    reader: &mut Reader<'_, '_, '_>,
+    default: &BTree,
+    scale: f64,
+    form: Form,
+) -> Option<BTree> {
+    // A number of bytes that the tree refuses itself if it is no size of a node.
+    let bytes = |text: &str| values::size_bytes(text).map(|bytes| bytes.min(1 << 31) as u32);
+    let node_bytes = reader.or("node_bytes", default.leaf_node_bytes, bytes)?;
+    Some(BTree {
+        keys: scaled(reader, "keys", default.keys, scale)?,
+        operations: scaled(reader, "operations", default.operations, scale)?,
+        inserts: reader.or("inserts", default.inserts, values::share)?,
+        scans: reader.or("scans", default.scans, values::share)?,
+        scan_keys: reader.or("scan_keys", default.scan_keys, |text| {
+            count(text).map(|keys| keys.min(1 << 31) as u32)
+        })?,
+        zipf_alpha: zipf_alpha(reader)?,
+        inner_node_bytes: reader.or("inner_node_bytes", node_bytes, bytes)?,
+        leaf_node_bytes: reader.or("leaf_node_bytes", node_bytes, bytes)?,
+        fill: reader.or("fill", default.fill, values::share)?,
+        form,
+        sample_every: reader.or("latency_sample_frequency", default.sample_every, |text| {
+            whole(text, 0..=1_000_000_000_000)
+        })?,
     })
 }
 

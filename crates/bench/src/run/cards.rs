@@ -4,8 +4,8 @@ use tierloom_kernels::Simd;
 use tierloom_kernels::access::{FenceMode, Timer};
 use tierloom_memory::Audit;
 use tierloom_record::{
-    AuditRecord, BenchHost, CacheCard, HostCard, HostTier, NodeShare, OperatorPhase,
-    OperatorTaskRecord, Spread, StructureTraffic,
+    AuditRecord, BenchHost, CacheCard, HostCard, HostTier, NodeShare, OperatorCount,
+    OperatorPhase, OperatorTaskRecord, Spread, StructureTraffic,
 };
 use tierloom_topology::{Environment, NodeId, Topology};
 
@@ -129,10 +129,16 @@ pub(super) fn operator(spec: &Spec<'_>, outcome: &Outcome) -> Option<OperatorTas
             })
             .collect(),
     });
+    let counts = done.counts.iter().map(|(name, count)| OperatorCount {
+        name: (*name).into(),
+        count: *count,
+        per_tuple: *count as f64 / outcome.operations.max(1) as f64,
+    });
     Some(OperatorTaskRecord {
         name: operator.name().into(),
         tuples: done.tuples,
         passes: done.passes,
         phases: phases.collect(),
+        counts: counts.collect(),
     })
 }

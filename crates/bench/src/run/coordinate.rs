@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use super::crew::Crew;
+use super::crew::{Crew, add_counts};
 use super::execute::{
     FINISH_POLL, HEAD_START, OperatorOutcome, Order, Outcome, Stage, Team, WINDOW, take,
 };
@@ -229,6 +229,9 @@ fn gather_background(
                     std::thread::sleep(Duration::from_millis(1));
                 };
                 outcome.add_samples(done.samples.as_ref());
+                if let Some(operator) = &mut outcome.operator {
+                    add_counts(&mut operator.counts, &done.counts);
+                }
             }
             // Background threads run through all repetitions, so they have one median over
             // everything.
@@ -309,9 +312,12 @@ impl Outcome {
     /// The main figure of each repetition.
     ///
     /// It is the median latency where latencies were timed, otherwise the bandwidth, and operations
-    /// per second for work that moves no bytes.
+    /// per second for work that moves no bytes. Operators have the last one in any case: they time
+    /// some of their operations besides.
     pub(super) fn figures(&self) -> &[f64] {
-        if !self.medians_ns.is_empty() {
+        if self.operator.is_some() {
+            &self.operations_per_s
+        } else if !self.medians_ns.is_empty() {
             &self.medians_ns
         } else if self.gbps.iter().any(|gbps| *gbps > 0.0) {
             &self.gbps
@@ -328,6 +334,7 @@ impl OperatorOutcome {
             seconds: vec![Vec::new(); crew.phases.len()],
             tuples: crew.tuples,
             passes: crew.passes,
+            counts: Vec::new(),
             wrong: None,
             complete: false,
         }
@@ -337,6 +344,8 @@ impl OperatorOutcome {
     ///
     /// A phase lasts from its first thread's begin to its last thread's end.
     fn add(&mut self, done: &[ThreadResult]) -> f64 {
+        done.iter()
+            .for_each(|done| add_counts(&mut self.counts, &done.counts));
         let mut seconds = vec![0.0; self.phases.len()];
         let spans = done.iter().map(|d| d.phases.len()).min().unwrap_or(0);
         for at in 0..spans {

@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-use tierloom_operators::{Job, PhaseInfo};
+use tierloom_kernels::access::Timer;
+use tierloom_operators::{Job, PhaseInfo, Watch};
 
+use super::samples::Samples;
 use super::worker::{Published, Until};
 
 /// What the threads of an operator share.
@@ -63,46 +65,103 @@ pub(super) struct Span {
     pub(super) ended: Instant,
 }
 
+/// An event of an operator by name, and how often it occurred.
+pub(super) type Count = (&'static str, u64);
+
+/// What one thread did in a repetition.
+#[derive(Debug, Default)]
+pub(super) struct CrewWork {
+    /// The phases of complete passes.
+    pub(super) spans: Vec<Span>,
+    /// Those of all threads; the first one counts them.
+    pub(super) tuples: u64,
+    /// Times of single operations; `None` if none was timed.
+    pub(super) samples: Option<Samples>,
+    /// Events of complete passes, of all threads; the first one has them.
+    pub(super) counts: Vec<Count>,
+}
+
+/// Times single operations of one thread.
+struct Stopwatch<'t> {
+    timer: &'t Timer,
+    overhead_ns: f64,
+    begun: u64,
+    samples: Option<Samples>,
+}
+
+impl Watch for Stopwatch<'_> {
+    fn begin(&mut self) {
+        self.begun = self.timer.now();
+    }
+
+    fn end(&mut self) {
+        let ticks = self.timer.now() - self.begun;
+        let ns = self.timer.ticks_to_ns(ticks) - self.overhead_ns;
+        self.samples.get_or_insert_with(Samples::new).add(ns);
+    }
+}
+
+/// Adds counts to those of the same names.
+pub(super) fn add_counts(all: &mut Vec<Count>, more: &[Count]) {
+    for (name, count) in more {
+        match all.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => *sum += count,
+            None => all.push((name, *count)),
+        }
+    }
+}
+
 /// One thread of an operator.
 pub(super) struct CrewMember<'a> {
     pub(super) crew: &'a Crew<'a>,
     pub(super) index: usize,
+    pub(super) timer: &'a Timer,
+    /// Cost of two readings of the timer, ns.
+    pub(super) overhead_ns: f64,
 }
 
 impl CrewMember<'_> {
     /// Makes the passes of a repetition or, if it is not `limited` or ends by time, passes until
     /// told to stop.
-    ///
-    /// Returns the phases of complete passes. The tuples are those of all threads, and the first
-    /// one counts them.
     pub(super) fn run(
         &mut self,
         until: &Until<'_>,
         limited: bool,
         published: &Published,
-    ) -> (Vec<Span>, u64) {
+    ) -> CrewWork {
         let crew = self.crew;
         let limited = limited && until.deadline.is_none();
         let breaks = BreaksOnPanic(&crew.barrier);
-        let (mut spans, mut passes) = (Vec::new(), 0);
+        let mut watch = Stopwatch {
+            timer: self.timer,
+            overhead_ns: self.overhead_ns,
+            begun: 0,
+            samples: None,
+        };
+        let (mut work, mut passes) = (CrewWork::default(), 0);
         while !limited || passes < crew.passes {
-            let Some(pass) = self.pass(until, published) else {
+            let Some(pass) = self.pass(until, published, &mut watch) else {
                 break;
             };
-            spans.extend(pass);
+            work.spans.extend(pass);
             passes += 1;
+            if self.index == 0 {
+                work.tuples += crew.tuples;
+                add_counts(&mut work.counts, &crew.job.counts());
+            }
         }
         drop(breaks);
-        let tuples = if self.index == 0 {
-            passes * crew.tuples
-        } else {
-            0
-        };
-        (spans, tuples)
+        work.samples = watch.samples;
+        work
     }
 
     /// One pass; `None` if it was stopped.
-    fn pass(&self, until: &Until<'_>, published: &Published) -> Option<Vec<Span>> {
+    fn pass(
+        &self,
+        until: &Until<'_>,
+        published: &Published,
+        watch: &mut Stopwatch<'_>,
+    ) -> Option<Vec<Span>> {
         let crew = self.crew;
         let mut spans = Vec::with_capacity(crew.phases.len());
         // Everybody is here, so the result of the pass before has been taken.
@@ -112,7 +171,8 @@ impl CrewMember<'_> {
         }
         for (phase, info) in crew.phases.iter().enumerate() {
             let begun = Instant::now();
-            crew.job.run(phase, self.index, &|| until.over());
+            crew.job
+                .run_watched(phase, self.index, &|| until.over(), watch);
             spans.push(Span {
                 begun,
                 ended: Instant::now(),

@@ -18,7 +18,7 @@ use tierloom_kernels::ChaseRing;
 use tierloom_kernels::access::{ChainState, FenceMode, Places, SharedBytes, Timer};
 use tierloom_operators::PhaseInfo;
 
-use super::crew::{Crew, CrewMember};
+use super::crew::{Count, Crew, CrewMember};
 use super::pace::Pace;
 use super::queue::BatchQueue;
 use super::samples::Samples;
@@ -76,6 +76,8 @@ pub(super) struct OperatorOutcome {
     pub(super) tuples: u64,
     /// Passes of a repetition.
     pub(super) passes: u64,
+    /// Events of all repetitions.
+    pub(super) counts: Vec<Count>,
     /// The first wrong result.
     pub(super) wrong: Option<String>,
     /// Whether the structures hold what a complete pass leaves in them.
@@ -355,7 +357,12 @@ fn work(stage: &Stage<'_>, team: &Team<'_>, index: usize, memory: Memory<'_>) {
     });
     let made = guarded(&spec.place, || {
         bound.and_then(|()| match &team.crew {
-            Some(crew) => Ok(Worker::Operator(CrewMember { crew, index })),
+            Some(crew) => Ok(Worker::Operator(CrewMember {
+                crew,
+                index,
+                timer: stage.timer,
+                overhead_ns: team.overhead_ns,
+            })),
             None => worker(team, index, memory, stage.timer, stage.seed),
         })
     });

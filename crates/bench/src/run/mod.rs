@@ -397,7 +397,8 @@ fn sample_words(work: &Work) -> &'static str {
         } => "mmap",
         Work::Mapping { .. } => "munmap",
         Work::Custom { .. } => "one chain",
-        Work::Latency { .. } | Work::Throughput { .. } | Work::Operator { .. } => "one access",
+        Work::Operator { .. } => "one operation",
+        Work::Latency { .. } | Work::Throughput { .. } => "one access",
     }
 }
 

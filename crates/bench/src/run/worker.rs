@@ -13,7 +13,7 @@ use tierloom_kernels::access::{
 use tierloom_memory::MemoryError;
 use tierloom_memory::mapping::{MapRequest, timed_unmap};
 
-use super::crew::{CrewMember, Span};
+use super::crew::{Count, CrewMember, Span};
 use super::pace::Pace;
 use super::queue::BatchQueue;
 use super::samples::Samples;
@@ -82,6 +82,8 @@ pub(super) struct ThreadResult {
     pub(super) samples: Option<Samples>,
     /// The phases of an operator, pass after pass; empty for all other work.
     pub(super) phases: Vec<Span>,
+    /// Events of an operator, of all threads; only the first one has them.
+    pub(super) counts: Vec<Count>,
 }
 
 impl ThreadResult {
@@ -118,7 +120,7 @@ impl Worker<'_> {
         let limited = quota.is_some();
         let quota = quota.unwrap_or(u64::MAX);
         let begun = Instant::now();
-        let mut phases = Vec::new();
+        let (mut phases, mut counts) = (Vec::new(), Vec::new());
         let (touched, samples) = match self {
             Worker::Stream(stream) => (stream.run(until, published), None),
             Worker::Single(single) => {
@@ -135,13 +137,13 @@ impl Worker<'_> {
             }
             Worker::Custom(custom) => custom.run(until, quota, published),
             Worker::Operator(member) => {
-                let operations;
-                (phases, operations) = member.run(until, limited, published);
+                let work = member.run(until, limited, published);
+                (phases, counts) = (work.spans, work.counts);
                 let touched = Touched {
-                    operations,
+                    operations: work.tuples,
                     ..Touched::default()
                 };
-                (touched, None)
+                (touched, work.samples)
             }
         };
         Ok(ThreadResult {
@@ -151,6 +153,7 @@ impl Worker<'_> {
             ended: Instant::now(),
             samples,
             phases,
+            counts,
         })
     }
 }

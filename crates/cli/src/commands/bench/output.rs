@@ -66,8 +66,17 @@ pub fn table(records: &[BenchRecord]) -> String {
     text += "measured here; medians of the repetitions, latencies less the timer's own cost\n";
     for record in records {
         for task in &record.tasks {
-            if let Some(rates) = task.operator.as_ref().and_then(phases_text) {
+            let Some(operator) = &task.operator else {
+                continue;
+            };
+            if let Some(rates) = phases_text(operator) {
                 text += &format!("{}: {rates} M tuples/s\n", title(record));
+            }
+            if !operator.counts.is_empty() {
+                let counts = operator.counts.iter();
+                let counts = counts.map(|one| format!("{} {}", digits(one.per_tuple), one.name));
+                let counts: Vec<String> = counts.collect();
+                text += &format!("{}: {} per operation\n", title(record), counts.join(", "));
             }
         }
         for remark in &record.remarks {
