@@ -56,6 +56,11 @@ pub fn smoke(shell: &Shell) -> Result<()> {
     .run()?;
     cmd!(
         shell,
+        "cargo bench --quiet --profile dev -p tierloom-tree --bench peers -- --test"
+    )
+    .run()?;
+    cmd!(
+        shell,
         "python3 -m unittest discover -q -s scripts -p test_*.py"
     )
     .run()?;

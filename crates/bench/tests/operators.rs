@@ -292,6 +292,42 @@ const MISTAKES: &[(&str, u64, &[&str])] = &[
         &["skip: 3000000; expected 0 to 1048576"],
     ),
     (
+        "operator: btree, node_bytes: 1000",
+        2,
+        &["inner_node_bytes: nodes of 1000 bytes; expected a power of two from 256"],
+    ),
+    (
+        "operator: btree, leaf_node_bytes: 8K",
+        4,
+        &["leaf_node_bytes: nodes of 8192 bytes; expected a power of two"],
+    ),
+    (
+        "operator: btree, scans: 96%",
+        4,
+        &["scans: 0.96; expected at most 0.95"],
+    ),
+    (
+        "operator: btree, inserts: 120%",
+        4,
+        &["inserts", "from 0% to 100%"],
+    ),
+    ("operator: btree, keys: 0", 4, &["keys: 0; expected 1 to"]),
+    (
+        "operator: btree, table_memory: cxl",
+        4,
+        &["`table_memory`", "inner, leaves, requests", "inner_memory"],
+    ),
+    (
+        "operator: hash-join, inserts: 5%",
+        4,
+        &["`inserts` has no meaning for hash-join"],
+    ),
+    (
+        "operation: read, leaves_memory: dram",
+        4,
+        &["`leaves_memory` has no meaning without `operator`"],
+    ),
+    (
         "operation: read, fanout: 64",
         4,
         &["`fanout` has no meaning without `operator`"],
@@ -566,4 +602,45 @@ fn a_plan_that_was_changed_by_hand_is_refused_before_anything_runs() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_tree_has_placements_and_node_sizes_of_its_own_and_records_latencies_and_splits() {
+    let args = "operator: btree, scale: 1/2048, node_bytes: 512, leaf_node_bytes: 2K, fill: 95%, inserts: 50%, scans: 10%, random_distribution: zipf, threads: 2, repeat: 2, latency_sample_frequency: 4, leaves_memory: \"0\"";
+    let plan = runs(args).remove(0);
+    let Work::Operator {
+        operator: Operator::BTree(tree),
+    } = &plan.tasks[0].work
+    else {
+        panic!("another work");
+    };
+    assert_eq!((tree.inner_node_bytes, tree.leaf_node_bytes), (512, 2048));
+    assert_eq!((tree.inserts, tree.scans), (0.5, 0.1));
+    assert_eq!((tree.zipf_alpha, tree.sample_every), (Some(0.9), 4));
+    let placements = plan.tasks[0].regions.iter();
+    let placements: Vec<String> = placements.map(|r| r.placement.to_string()).collect();
+    assert_eq!(placements, ["default", "0", "default"]);
+    let record = run(&plan, &After::never());
+    let task = sound(&record);
+    let latency = task.latency.as_ref().expect("times of operations");
+    assert_eq!(latency.what, "one operation");
+    // One in four of each thread, the first one included.
+    assert!(
+        latency.samples.abs_diff(2 * tree.operations / 4) <= 4,
+        "{}",
+        latency.samples
+    );
+    assert_eq!(latency.median_ns.values.len(), 2);
+    let said = task.data_check.as_ref().unwrap();
+    assert!(said.contains("keys in order with their values"), "{said}");
+    let counts = &task.operator.as_ref().unwrap().counts;
+    let names: Vec<&str> = counts.iter().map(|count| count.name.as_str()).collect();
+    assert_eq!(names, ["restarts", "splits"]);
+    // 407 leaves of 127 pairs, 120 of them at first, and ten insertions for each in each of two
+    // passes: most of them are split once.
+    assert_eq!(
+        counts[1].per_tuple,
+        counts[1].count as f64 / task.operations as f64
+    );
+    assert!((400..900).contains(&counts[1].count), "{counts:?}");
 }

@@ -114,13 +114,19 @@ impl BTree {
     }
 
     fn node_bytes(&self) -> (usize, usize) {
-        (self.inner_node_bytes as usize, self.leaf_node_bytes as usize)
+        (
+            self.inner_node_bytes as usize,
+            self.leaf_node_bytes as usize,
+        )
     }
 
     /// Nodes for which the arenas have room; none for parameters that are refused.
     fn needed(&self) -> Needed {
         let (inner, leaf) = self.node_bytes();
-        let none = Needed { inner: 0, leaves: 0 };
+        let none = Needed {
+            inner: 0,
+            leaves: 0,
+        };
         most_nodes(self.keys, self.inserted(), inner, leaf, self.fill).unwrap_or(none)
     }
 
@@ -231,7 +237,11 @@ impl Parameters for BTree {
             let problem = format!("{}; expected at most {most}, beside `inserts`", self.scans);
             return Err(ParameterError::new("scans", problem));
         }
-        check_tuples("keys", self.keys, MAX_KEYS - self.inserted().min(MAX_KEYS - 1))?;
+        check_tuples(
+            "keys",
+            self.keys,
+            MAX_KEYS - self.inserted().min(MAX_KEYS - 1),
+        )?;
         if !(1..=1 << 20).contains(&self.scan_keys) {
             let problem = format!("{}; expected 1 to {}", self.scan_keys, 1 << 20);
             return Err(ParameterError::new("scan_keys", problem));
@@ -428,12 +438,7 @@ impl Operating<'_> {
     }
 
     #[inline(always)]
-    fn serve(
-        &self,
-        request: u64,
-        pinned: &mut Pinned<'_, '_, &[AtomicU64]>,
-        sums: &mut Sums,
-    ) {
+    fn serve(&self, request: u64, pinned: &mut Pinned<'_, '_, &[AtomicU64]>, sums: &mut Sums) {
         let key = request >> 2;
         match request & 3 {
             LOOKUP => {
@@ -460,7 +465,9 @@ impl Operating<'_> {
             left > 0
         });
         if !fine || next == from {
-            self.note(format!("the scan from key {from} is wrong before key {next}"));
+            self.note(format!(
+                "the scan from key {from} is wrong before key {next}"
+            ));
         }
     }
 
@@ -511,7 +518,9 @@ impl Job for Operating<'_> {
                     Traffic {
                         structure: "leaves",
                         read_bytes: 8
-                            * (work.operations * leaf_words + inserted * moved + scanned * scan * 2),
+                            * (work.operations * leaf_words
+                                + inserted * moved
+                                + scanned * scan * 2),
                         written_bytes: 8 * inserted * (moved + 4),
                         random_accesses: work.operations + scanned * (scan / pairs.max(1)),
                     },

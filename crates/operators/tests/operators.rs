@@ -5,8 +5,8 @@ use std::sync::Barrier;
 
 use tierloom_kernels::Simd;
 use tierloom_operators::{
-    Aggregation, BTree, ColumnScan, Filled, Form, GroupTables, HashJoin, IndexJoin, Operator, RadixJoin,
-    RadixPartition, SelectiveRead, Watch,
+    Aggregation, BTree, ColumnScan, Filled, Form, GroupTables, HashJoin, IndexJoin, Operator,
+    RadixJoin, RadixPartition, SelectiveRead, Watch,
 };
 
 /// Structures in memory that begins at cache lines.
@@ -497,7 +497,11 @@ fn trees(random: &mut fastrand::Rng) -> BTree {
         inner_node_bytes: 256 << random.u32(0..5),
         leaf_node_bytes: 256 << random.u32(0..5),
         fill: 0.3 + 0.7 * random.f64(),
-        form: if random.bool() { Form::Tuned } else { Form::Plain },
+        form: if random.bool() {
+            Form::Tuned
+        } else {
+            Form::Plain
+        },
         sample_every: random.u64(0..5),
     }
 }
@@ -533,7 +537,10 @@ fn a_tree_notices_lost_keys_wrong_values_and_requests_for_none() {
         let mut memory = Memory::for_operator(&operator, 2);
         let filled = operator.fill(&mut memory.slices(), 2, 5);
         let requests = memory.words(2, 3000);
-        let at = requests.iter().position(|request| request & 3 == kind).unwrap();
+        let at = requests
+            .iter()
+            .position(|request| request & 3 == kind)
+            .unwrap();
         let known = requests.iter().find(|request| **request & 3 == 0).unwrap() >> 2;
         let key = if kind == 1 { known } else { known + 1 };
         let request = (key << 2 | kind).to_le_bytes();
@@ -597,6 +604,9 @@ fn one_of_so_many_operations_of_a_tree_is_timed_and_its_splits_are_counted() {
         let counts = job.counts();
         assert_eq!(counts[0], ("restarts", 0));
         // From 44 pairs in a leaf to between 31 and 63.
-        assert!(counts[1].0 == "splits" && (40..200).contains(&counts[1].1), "{counts:?}");
+        assert!(
+            counts[1].0 == "splits" && (40..200).contains(&counts[1].1),
+            "{counts:?}"
+        );
     }
 }

@@ -186,7 +186,10 @@ impl Sizes {
         let arguments: Vec<String> = std::env::args().collect();
         let given = |name: &str, default: usize| {
             let mut values = arguments.iter().filter_map(|a| a.strip_prefix(name));
-            values.next().and_then(|v| v.parse().ok()).unwrap_or(default)
+            values
+                .next()
+                .and_then(|v| v.parse().ok())
+                .unwrap_or(default)
         };
         let tried_out = arguments.iter().any(|argument| argument == "--test");
         let (keys, operations, rounds) = match tried_out {
@@ -214,7 +217,12 @@ impl Sizes {
     }
 
     /// The operations of each thread in a round; new keys come from `fresh` on.
-    fn operations(&self, threads: usize, shares: (u64, u64), fresh: &mut usize) -> Vec<Vec<Operation>> {
+    fn operations(
+        &self,
+        threads: usize,
+        shares: (u64, u64),
+        fresh: &mut usize,
+    ) -> Vec<Vec<Operation>> {
         let mut random = fastrand::Rng::with_seed(*fresh as u64);
         let each = |_| {
             let scale = if shares.1 > 0 { 20 } else { 1 };
@@ -230,7 +238,9 @@ impl Sizes {
                     Operation::Get(known)
                 }
             };
-            (0..self.operations / threads / scale).map(operation).collect()
+            (0..self.operations / threads / scale)
+                .map(operation)
+                .collect()
         };
         (0..threads).map(each).collect()
     }
@@ -281,7 +291,10 @@ fn main() {
         let begun = Instant::now();
         map.run(&first);
         let rate = sizes.keys as f64 / begun.elapsed().as_secs_f64() / 1e6;
-        println!("{:20} {rate:6.2} M inserts/s from empty, 1 thread", map.name());
+        println!(
+            "{:20} {rate:6.2} M inserts/s from empty, 1 thread",
+            map.name()
+        );
     }
     let mut fresh = sizes.keys;
     for (name, inserts, scans) in WORKLOADS {
@@ -303,7 +316,10 @@ fn main() {
                 rates.sort_by(f64::total_cmp);
                 let (low, high) = (rates[0], rates[rates.len() - 1]);
                 let median = rates[rates.len() / 2];
-                println!("  {:20} {median:7.3} M/s ({low:.3} to {high:.3})", map.name());
+                println!(
+                    "  {:20} {median:7.3} M/s ({low:.3} to {high:.3})",
+                    map.name()
+                );
             }
         }
     }

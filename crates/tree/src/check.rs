@@ -44,7 +44,9 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
         );
         match known == used {
             true => Ok(found),
-            false => Err(format!("{known} nodes are in the tree or retired, of {used} in use")),
+            false => Err(format!(
+                "{known} nodes are in the tree or retired, of {used} in use"
+            )),
         }
     }
 }
@@ -150,7 +152,10 @@ impl Walk<'_> {
             return Err(format!("inner node {number} at level {level} says {found}"));
         }
         let separators: Vec<u64> = (0..node.count()).map(|at| node.key(at)).collect();
-        let mut ends = low.into_iter().chain(separators.iter().copied()).chain(high);
+        let mut ends = low
+            .into_iter()
+            .chain(separators.iter().copied())
+            .chain(high);
         if !ends.clone().zip(ends.clone().skip(1)).all(|(a, b)| a < b) {
             let all: Vec<u64> = ends.by_ref().collect();
             return Err(format!("separators of inner node {number}: {all:?}"));

@@ -75,7 +75,10 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
         counts: &mut Counts,
     ) -> Result<Tried<Option<u64>>, TreeError> {
         let AtLeaf { above, leaf, seen } = *found;
-        if above.node.is_some_and(|(node, _)| node.count() == node.capacity) {
+        if above
+            .node
+            .is_some_and(|(node, _)| node.count() == node.capacity)
+        {
             // Only if it is true at this moment: splits need memory.
             return Ok(match above.unchanged() {
                 Some(()) => Tried::FullAbove,

@@ -55,7 +55,9 @@ fn shift_down(words: &[AtomicU64], at: usize) {
 }
 
 fn copy(from: &[AtomicU64], to: &[AtomicU64]) {
-    from.iter().zip(to).for_each(|(from, to)| store(to, load(from)));
+    from.iter()
+        .zip(to)
+        .for_each(|(from, to)| store(to, load(from)));
 }
 
 /// A leaf.

@@ -35,7 +35,11 @@ impl<'t> Pair<'t> {
     fn below(above: &'t Above<'t>) -> Option<Self> {
         let (parent, at) = above.node?;
         let other_is_right = at < parent.count();
-        let at = if other_is_right { at } else { at.checked_sub(1)? };
+        let at = if other_is_right {
+            at
+        } else {
+            at.checked_sub(1)?
+        };
         Some(Self {
             above,
             parent,
@@ -51,7 +55,11 @@ impl<'t> Pair<'t> {
     }
 
     /// Locks the node above, and both nodes in the order left, right.
-    fn lock(&self, own: (Version<'t>, Seen), other: (Version<'t>, Seen)) -> Option<[Locked<'t>; 3]> {
+    fn lock(
+        &self,
+        own: (Version<'t>, Seen),
+        other: (Version<'t>, Seen),
+    ) -> Option<[Locked<'t>; 3]> {
         let (left, right) = match self.other_is_right {
             true => (own, other),
             false => (other, own),

@@ -269,7 +269,8 @@ impl<M: AsRef<[AtomicU64]>> Pinned<'_, '_, M> {
     /// Sets the value of `key`; returns the one before.
     ///
     /// # Errors
-    /// [`TreeError::Full`] if a node is needed and its arena has none. Nothing has changed then.
+    /// [`TreeError::Full`] if a node is needed and its arena has none but removed ones that other
+    /// sessions may still be reading. Nothing has changed then.
     #[inline]
     pub fn insert(&mut self, key: u64, value: u64) -> Result<Option<u64>, TreeError> {
         let mut tries = 0;
@@ -280,6 +281,8 @@ impl<M: AsRef<[AtomicU64]>> Pinned<'_, '_, M> {
                     // Removed nodes may become free, but not while this session holds on to them.
                     tries += 1;
                     self.refresh();
+                    // Others that are in the middle of an operation may need the CPU to end it.
+                    std::thread::yield_now();
                     self.session.tree.collect();
                 }
                 done => return done,

@@ -40,7 +40,8 @@ impl<'a> Version<'a> {
     pub(crate) fn revive(self) {
         let before = self.0.load(Ordering::Relaxed);
         let counter = before & !(LOCKED | OBSOLETE);
-        self.0.store(counter.wrapping_add(CHANGE), Ordering::Release);
+        self.0
+            .store(counter.wrapping_add(CHANGE), Ordering::Release);
     }
 
     /// The version once nobody holds the lock; `None` for a node that is no longer in the tree.

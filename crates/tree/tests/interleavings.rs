@@ -128,7 +128,10 @@ fn scan(tree: &Tree, case: Case, first: &BTreeMap<u64, u64>) {
     let mut found = BTreeMap::new();
     let mut before = None;
     tree.session().scan(0, |key, value| {
-        assert!(before.is_none_or(|before| before < key), "{before:?} before {key}");
+        assert!(
+            before.is_none_or(|before| before < key),
+            "{before:?} before {key}"
+        );
         before = Some(key);
         found.insert(key, value);
         true
@@ -136,7 +139,11 @@ fn scan(tree: &Tree, case: Case, first: &BTreeMap<u64, u64>) {
     let (from, count, by) = case.worked_on;
     let worked_on: Vec<u64> = (0..count).map(|at| from + at * by).collect();
     for (key, value) in first.iter().filter(|(key, _)| !worked_on.contains(key)) {
-        assert_eq!(found.remove(key), Some(*value), "key {key} is there all the time");
+        assert_eq!(
+            found.remove(key),
+            Some(*value),
+            "key {key} is there all the time"
+        );
     }
     assert!(found.keys().all(|key| worked_on.contains(key)), "{found:?}");
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tierloom_tree::{Arena, NODE_BYTES, NodeKind, Tree, TreeError, check_bytes, most_nodes, nodes_needed};
+use tierloom_tree::{
+    Arena, NODE_BYTES, NodeKind, Tree, TreeError, check_bytes, most_nodes, nodes_needed,
+};
 
 const SIZES: [usize; 5] = [256, 512, 1024, 2048, 4096];
 
@@ -150,7 +152,11 @@ fn every_pair_of_node_sizes_grows_over_levels_and_shrinks_to_one_leaf() {
             assert!(session.counts().merges > 0);
             drop(session);
             let empty = tree.check(|_, _| Err("a key".into())).unwrap();
-            assert_eq!((empty.inner, empty.leaves, empty.levels), (0, 1, 1), "{inner} {leaf}");
+            assert_eq!(
+                (empty.inner, empty.leaves, empty.levels),
+                (0, 1, 1),
+                "{inner} {leaf}"
+            );
         }
     }
 }
@@ -203,6 +209,13 @@ fn removed_nodes_are_used_again_for_ever() {
             assert_eq!(session.remove(old), Some(old));
         }
     }
+    // The same without unpinning: whoever needs a node lets go of those it has removed itself.
+    let mut pinned = session.pin();
+    for key in 100_000..200_000_u64 {
+        assert_eq!(pinned.insert(key, key), Ok(None));
+        assert_eq!(pinned.remove(key - 1000), Some(key - 1000));
+    }
+    drop(pinned);
     drop(session);
     assert_eq!(tree.check(|_, _| Ok(())).unwrap().keys, 1000);
 }
@@ -241,7 +254,10 @@ fn ascending_keys_leave_full_leaves_behind() {
 #[test]
 fn wrong_sizes_fills_and_orders_are_refused_and_leave_an_empty_tree() {
     for bytes in [0, 8, 128, 255, 384, 8192, *NODE_BYTES.end() + 1] {
-        assert_eq!(Arena::in_memory(1, bytes).unwrap_err(), TreeError::NodeBytes(bytes));
+        assert_eq!(
+            Arena::in_memory(1, bytes).unwrap_err(),
+            TreeError::NodeBytes(bytes)
+        );
     }
     let mut tree = tree(256, 256);
     for fill in [0.0, -1.0, 1.1, f64::NAN] {
@@ -249,7 +265,10 @@ fn wrong_sizes_fills_and_orders_are_refused_and_leave_an_empty_tree() {
         assert!(matches!(refused, Err(TreeError::Fill(_))), "{fill}");
     }
     let pairs = [(1, 1), (3, 3), (3, 4)];
-    let unsorted = TreeError::Unsorted { key: 3, position: 2 };
+    let unsorted = TreeError::Unsorted {
+        key: 3,
+        position: 2,
+    };
     assert_eq!(tree.load(pairs, 3, 1.0), Err(unsorted));
     for count in [0, 1, 4, 40] {
         let wrong = Err(TreeError::PairCount(count));
@@ -257,7 +276,10 @@ fn wrong_sizes_fills_and_orders_are_refused_and_leave_an_empty_tree() {
     }
     assert_eq!(tree.check(|_, _| Ok(())).unwrap().keys, 0);
     let many = (0..1_000_000).map(|key| (key, key));
-    assert_eq!(tree.load(many, 1_000_000, 1.0), Err(TreeError::Full(NodeKind::Leaf)));
+    assert_eq!(
+        tree.load(many, 1_000_000, 1.0),
+        Err(TreeError::Full(NodeKind::Leaf))
+    );
     assert_eq!(tree.check(|_, _| Ok(())).unwrap().leaves, 1);
     let inner = Arena::in_memory(1, 256).unwrap();
     let none = Tree::new(inner, Arena::in_memory(0, 256).unwrap());
@@ -283,7 +305,11 @@ fn a_damaged_tree_fails_the_check() {
         let found = tree.check(|_, _| Ok(()));
         assert!(found.is_err(), "{word}: {found:?}");
     }
-    assert!(whole().check(|key, _| (key < 150).then_some(()).ok_or("no".into())).is_err());
+    assert!(
+        whole()
+            .check(|key, _| (key < 150).then_some(()).ok_or("no".into()))
+            .is_err()
+    );
 }
 
 #[test]
@@ -313,7 +339,10 @@ fn the_most_nodes_are_enough_for_keys_in_any_order() {
                         _ => (keys / 2 << 32) + at,
                     };
                     let done = session.insert(key, at);
-                    assert!(done.is_ok(), "{done:?}: {inner} {leaf} {keys} {fill} {order}");
+                    assert!(
+                        done.is_ok(),
+                        "{done:?}: {inner} {leaf} {keys} {fill} {order}"
+                    );
                 }
             }
         }

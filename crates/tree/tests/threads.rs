@@ -78,7 +78,10 @@ fn histories_of_few_keys_under_many_changes_are_linearisable() {
                     })
                 })
                 .collect();
-            threads.into_iter().flat_map(|t| t.join().unwrap()).collect()
+            threads
+                .into_iter()
+                .flat_map(|t| t.join().unwrap())
+                .collect()
         });
         history::check(events, &first, &contents(&mut tree));
     }
@@ -182,7 +185,10 @@ fn a_full_arena_under_several_threads_refuses_keys_and_loses_none() {
                 })
             })
             .collect();
-        threads.into_iter().flat_map(|t| t.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .flat_map(|t| t.join().unwrap())
+            .collect()
     });
     assert_eq!(tree.nodes(NodeKind::Leaf), 60);
     let all = contents(&mut tree);

@@ -65,7 +65,10 @@ impl TwoWords {
         let Some(_locked) = self.version().lock(seen) else {
             return false;
         };
-        assert_eq!(first, second, "the lock was given for something else than was read");
+        assert_eq!(
+            first, second,
+            "the lock was given for something else than was read"
+        );
         self.words[0].store(first + 1, Ordering::Relaxed);
         self.words[1].store(second + 1, Ordering::Relaxed);
         true

@@ -4,8 +4,8 @@
 
 use tierloom_kernels::Simd;
 use tierloom_operators::{
-    Aggregation, BTree, ColumnScan, Form, GroupTables, HashJoin, IndexJoin, Operator, ParameterError,
-    RadixJoin, RadixPartition, SelectiveRead,
+    Aggregation, BTree, ColumnScan, Form, GroupTables, HashJoin, IndexJoin, Operator,
+    ParameterError, RadixJoin, RadixPartition, SelectiveRead,
 };
 
 use crate::plan::{Amount, TaskPlan, Work};
@@ -333,12 +333,7 @@ fn read(
     })
 }
 
-fn tree(
-    reader: &mut Reader<'_, '_, '_>,
-    default: &BTree,
-    scale: f64,
-    form: Form,
-) -> Option<BTree> {
+fn tree(reader: &mut Reader<'_, '_, '_>, default: &BTree, scale: f64, form: Form) -> Option<BTree> {
     // A number of bytes that the tree refuses itself if it is no size of a node.
     let bytes = |text: &str| values::size_bytes(text).map(|bytes| bytes.min(1 << 31) as u32);
     let node_bytes = reader.or("node_bytes", default.leaf_node_bytes, bytes)?;

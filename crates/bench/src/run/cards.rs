@@ -4,8 +4,8 @@ use tierloom_kernels::Simd;
 use tierloom_kernels::access::{FenceMode, Timer};
 use tierloom_memory::Audit;
 use tierloom_record::{
-    AuditRecord, BenchHost, CacheCard, HostCard, HostTier, NodeShare, OperatorCount,
-    OperatorPhase, OperatorTaskRecord, Spread, StructureTraffic,
+    AuditRecord, BenchHost, CacheCard, HostCard, HostTier, NodeShare, OperatorCount, OperatorPhase,
+    OperatorTaskRecord, Spread, StructureTraffic,
 };
 use tierloom_topology::{Environment, NodeId, Topology};
 

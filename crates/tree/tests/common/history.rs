@@ -35,12 +35,7 @@ pub struct Clock(AtomicU64);
 
 impl Clock {
     /// Runs an operation and notes it.
-    pub fn note(
-        &self,
-        key: u64,
-        action: Action,
-        operation: impl FnOnce() -> Option<u64>,
-    ) -> Event {
+    pub fn note(&self, key: u64, action: Action, operation: impl FnOnce() -> Option<u64>) -> Event {
         let begun = self.0.fetch_add(1, Ordering::SeqCst);
         let found = operation();
         let ended = self.0.fetch_add(1, Ordering::SeqCst);

@@ -166,6 +166,7 @@ fn digits(x: f64) -> String {
         size if size >= 100.0 => format!("{x:.0}"),
         size if size >= 10.0 => format!("{x:.1}"),
         size if size >= 0.01 => format!("{x:.2}"),
+        0.0 => "0".into(),
         _ => format!("{x:.1e}"),
     }
 }
