@@ -30,18 +30,6 @@ pub fn smoke(shell: &Shell) -> Result<()> {
         "cargo bench --quiet --profile dev -p tierloom-star --bench star -- --test"
     )
     .run()?;
-    for bench in ["solve", "search"] {
-        cmd!(
-            shell,
-            "cargo bench --quiet --profile dev -p tierloom-model --bench {bench} -- --test"
-        )
-        .run()?;
-    }
-    cmd!(
-        shell,
-        "cargo bench --quiet --profile dev -p tierloom-workloads --bench generate -- --test"
-    )
-    .run()?;
     for bench in ["access", "latency", "codes", "hash", "line_store"] {
         cmd!(
             shell,
@@ -49,16 +37,19 @@ pub fn smoke(shell: &Shell) -> Result<()> {
         )
         .run()?;
     }
-    cmd!(
-        shell,
-        "cargo bench --quiet --profile dev -p tierloom-operators --bench operators -- --test"
-    )
-    .run()?;
-    cmd!(
-        shell,
-        "cargo bench --quiet --profile dev -p tierloom-tree --bench peers -- --test"
-    )
-    .run()?;
+    for (package, bench) in [
+        ("tierloom-model", "solve"),
+        ("tierloom-model", "search"),
+        ("tierloom-workloads", "generate"),
+        ("tierloom-operators", "operators"),
+        ("tierloom-tree", "peers"),
+    ] {
+        cmd!(
+            shell,
+            "cargo bench --quiet --profile dev -p {package} --bench {bench} -- --test"
+        )
+        .run()?;
+    }
     cmd!(
         shell,
         "python3 -m unittest discover -q -s scripts -p test_*.py"

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 use tierloom_kernels::prefetch_write;
 
-use crate::data::{Draw, Sums, each, mix, random};
+use crate::data::{KeyDraw, Sums, each, mix, random};
 use crate::share::{Found, chunks, part, words_of};
 use crate::spec::{
     ParameterError, Parameters, ahead, check_ahead, check_tuples, check_zipf, form_words,
@@ -89,7 +89,7 @@ impl Aggregation {
     }
 
     fn filled(&self, structures: &mut [&mut [u8]], seed: u64) -> FilledAggregation {
-        let draw = Draw {
+        let draw = KeyDraw {
             count: self.groups,
             zipf_alpha: self.zipf_alpha,
             seed,

@@ -65,14 +65,14 @@ impl Permutation {
 
 /// How positions in 0 to count-1 are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Draw {
+pub(crate) struct KeyDraw {
     pub(crate) count: u64,
     /// Skew of a Zipf distribution; `None` for a uniform one.
     pub(crate) zipf_alpha: Option<f64>,
     pub(crate) seed: u64,
 }
 
-impl Draw {
+impl KeyDraw {
     /// The positions drawn for the tuples of `block`, which is one block of [`each`].
     pub(crate) fn block(&self, block: &Range<usize>) -> Vec<u64> {
         let Some(alpha) = self.zipf_alpha else {
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn draws_are_in_range_and_skewed_ones_have_a_favourite() {
         for zipf_alpha in [None, Some(1.2)] {
-            let draw = Draw {
+            let draw = KeyDraw {
                 count: 1000,
                 zipf_alpha,
                 seed: fastrand::u64(..),

@@ -121,7 +121,7 @@ impl Filled for FilledRead {
     fn job<'a>(&self, structures: Vec<&'a mut [u8]>, workers: usize) -> Box<dyn Job + 'a> {
         // Nobody writes, so workers share the bytes as they are.
         let column: &'a [u8] = structures.into_iter().next().unwrap_or_default();
-        Box::new(Reading {
+        Box::new(SelectiveReading {
             column: &column.as_chunks().0[..self.read.tuples as usize],
             step: self.read.skip as usize + 1,
             form: self.read.form,
@@ -138,7 +138,7 @@ impl Filled for FilledRead {
     }
 }
 
-struct Reading<'a> {
+struct SelectiveReading<'a> {
     column: &'a [[u8; VALUE_BYTES as usize]],
     step: usize,
     form: Form,
@@ -148,7 +148,7 @@ struct Reading<'a> {
     workers: usize,
 }
 
-impl Reading<'_> {
+impl SelectiveReading<'_> {
     #[inline(always)]
     fn value(&self, read: usize) -> u64 {
         u64::from_le_bytes(self.column[read * self.step])
@@ -185,7 +185,7 @@ impl Reading<'_> {
     }
 }
 
-impl Job for Reading<'_> {
+impl Job for SelectiveReading<'_> {
     fn phases(&self) -> Vec<PhaseInfo> {
         let read = self.expected.count;
         vec![PhaseInfo {

@@ -1,6 +1,6 @@
 //! Operations per second of the tree and of published ones on the same keys, in turn:
-//! `cargo bench -p tierloom-tree` (`-- --test` only tries it out; `-- keys=2000000` for other sizes,
-//! also `operations=`, `rounds=`, `node=` in bytes, `dense=1` for neighbouring keys).
+//! `cargo bench -p tierloom-tree` (`-- --test` only tries it out; `-- keys=2000000` for other
+//! sizes, also `operations=`, `rounds=`, `node=` in bytes, `dense=1` for neighbouring keys).
 //!
 //! All of them begin with the same keys, inserted in the same random order, and get the same
 //! operations. In each round every one has its turn; the figure is the median of the rounds. Where
@@ -13,7 +13,7 @@ use std::time::Instant;
 use congee::U64Congee;
 use crossbeam_skiplist::SkipMap;
 use scc::TreeIndex;
-use tierloom_tree::{Arena, Counts, Tree};
+use tierloom_tree::{Arena, BPlusTree, Counts};
 
 /// Operations under one guard.
 const GUARDED: usize = 64;
@@ -35,7 +35,7 @@ trait Map: Sync {
 }
 
 struct Ours {
-    tree: Tree,
+    tree: BPlusTree,
     counts: std::sync::Mutex<Counts>,
 }
 
@@ -46,7 +46,7 @@ impl Ours {
         let inner = Arena::in_memory(leaves / 5 + 100, node_bytes).unwrap();
         let leaves = Arena::in_memory(leaves, node_bytes).unwrap();
         Self {
-            tree: Tree::new(inner, leaves).unwrap(),
+            tree: BPlusTree::new(inner, leaves).unwrap(),
             counts: std::sync::Mutex::default(),
         }
     }

@@ -4,7 +4,7 @@ use crate::arena::NO_NODE;
 use crate::node::{Inner, Leaf};
 use crate::sync::{AtomicU64, Ordering};
 use crate::version::Version;
-use crate::{NodeKind, Tree};
+use crate::{BPlusTree, NodeKind};
 
 /// What a tree has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Summary {
     pub levels: u32,
 }
 
-impl<M: AsRef<[AtomicU64]>> Tree<M> {
+impl<M: AsRef<[AtomicU64]>> BPlusTree<M> {
     /// Checks the whole tree, and hands all pairs to `each` in ascending order.
     ///
     /// Exclusive, so that no operation is under way.
@@ -51,8 +51,8 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
     }
 }
 
-/// Checks a tree by the bytes of its arenas after it is gone, as [`Tree::check`]; `root` is its
-/// [`Tree::root_word`], and each arena comes with the size of its nodes.
+/// Checks a tree by the bytes of its arenas after it is gone, as [`BPlusTree::check`]; `root` is
+/// its [`BPlusTree::root_word`], and each arena comes with the size of its nodes.
 ///
 /// # Errors
 /// What is wrong, or what `each` says.

@@ -1,6 +1,6 @@
 //! The way from the root to a leaf, and lookups.
 
-use crate::Tree;
+use crate::BPlusTree;
 use crate::node::{Inner, Leaf};
 use crate::search::{count_below, count_up_to};
 use crate::sync::AtomicU64;
@@ -35,14 +35,14 @@ pub(crate) struct AtLeaf<'t> {
 }
 
 /// A node on the way down.
-pub(crate) enum Step<'t> {
+pub(crate) enum Reached<'t> {
     Inner(Inner<'t>, Seen),
     Leaf(AtLeaf<'t>),
 }
 
 /// The way down, one node after the other.
 pub(crate) struct Way<'t, M> {
-    tree: &'t Tree<M>,
+    tree: &'t BPlusTree<M>,
     pub(crate) above: Above<'t>,
     /// Of the next node.
     pub(crate) level: u32,
@@ -52,7 +52,7 @@ pub(crate) struct Way<'t, M> {
 impl<'t, M: AsRef<[AtomicU64]>> Way<'t, M> {
     /// Begins above the root; `None` here and below: begin again.
     #[inline]
-    pub(crate) fn new(tree: &'t Tree<M>) -> Option<Self> {
+    pub(crate) fn new(tree: &'t BPlusTree<M>) -> Option<Self> {
         let version = tree.root_version();
         let seen = version.read()?;
         let (level, number) = tree.root();
@@ -73,18 +73,18 @@ impl<'t, M: AsRef<[AtomicU64]>> Way<'t, M> {
     /// Its version is read before the second look at the node above: so it was the child when its
     /// version was that, and its number is not that of some other node.
     #[inline]
-    pub(crate) fn next(&self) -> Option<Step<'t>> {
+    pub(crate) fn next(&self) -> Option<Reached<'t>> {
         if self.level == 0 {
             let leaf = self.tree.leaf(self.number)?;
             let seen = leaf.version().read()?;
             self.above.unchanged()?;
             let above = self.above;
-            return Some(Step::Leaf(AtLeaf { above, leaf, seen }));
+            return Some(Reached::Leaf(AtLeaf { above, leaf, seen }));
         }
         let node = self.tree.inner_node(self.number)?;
         let seen = node.version().read()?;
         self.above.unchanged()?;
-        Some(Step::Inner(node, seen))
+        Some(Reached::Inner(node, seen))
     }
 
     /// Goes on below `node` towards `key`.
@@ -101,15 +101,15 @@ impl<'t, M: AsRef<[AtomicU64]>> Way<'t, M> {
     }
 }
 
-impl<M: AsRef<[AtomicU64]>> Tree<M> {
+impl<M: AsRef<[AtomicU64]>> BPlusTree<M> {
     /// The leaf for `key`; `None` to begin again.
     #[inline]
     pub(crate) fn descend(&self, key: u64) -> Option<AtLeaf<'_>> {
         let mut way = Way::new(self)?;
         loop {
             match way.next()? {
-                Step::Inner(node, seen) => way.enter(node, seen, key),
-                Step::Leaf(found) => return Some(found),
+                Reached::Inner(node, seen) => way.enter(node, seen, key),
+                Reached::Leaf(found) => return Some(found),
             }
         }
     }

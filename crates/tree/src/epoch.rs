@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   session pinned in epoch 7 ──┐          ┌── node retired in 7: free once the epoch is 9
-//!   session pinned in epoch 8 ──┴─ epoch 8 ┘   the epoch advances when all pinned ones have seen it
+//!   session pinned in epoch 8 ──┴─ epoch 8 ┘  it advances when all pinned ones have seen it
 //! ```
 //! A session is pinned while it works. Two epochs after a node was retired, all sessions that could
 //! have its number have finished what they did then (Fraser, "Practical Lock-Freedom", 2004).

@@ -2,14 +2,14 @@
 
 use crate::arena::NO_NODE;
 use crate::counts::Counts;
-use crate::descend::{Above, AtLeaf, Step, Way, position};
+use crate::descend::{Above, AtLeaf, Reached, Way, position};
 use crate::node::Inner;
 use crate::sync::AtomicU64;
 use crate::version::Locked;
-use crate::{NodeKind, Tree, TreeError};
+use crate::{BPlusTree, NodeKind, TreeError};
 
 /// What became of one try.
-enum Tried<T> {
+enum InsertTry<T> {
     Done(T),
     /// Something has changed meanwhile: begin again.
     Again,
@@ -17,7 +17,7 @@ enum Tried<T> {
     FullAbove,
 }
 
-impl<M: AsRef<[AtomicU64]>> Tree<M> {
+impl<M: AsRef<[AtomicU64]>> BPlusTree<M> {
     pub(crate) fn insert(
         &self,
         key: u64,
@@ -26,9 +26,9 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
     ) -> Result<Option<u64>, TreeError> {
         loop {
             match self.try_insert(key, value, counts)? {
-                Tried::Done(before) => return Ok(before),
-                Tried::Again => counts.restarts += 1,
-                Tried::FullAbove => self.split_above(key, counts)?,
+                InsertTry::Done(before) => return Ok(before),
+                InsertTry::Again => counts.restarts += 1,
+                InsertTry::FullAbove => self.split_above(key, counts)?,
             }
         }
     }
@@ -39,9 +39,9 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
         key: u64,
         value: u64,
         counts: &mut Counts,
-    ) -> Result<Tried<Option<u64>>, TreeError> {
+    ) -> Result<InsertTry<Option<u64>>, TreeError> {
         let Some(found) = self.descend(key) else {
-            return Ok(Tried::Again);
+            return Ok(InsertTry::Again);
         };
         let AtLeaf { leaf, seen, .. } = found;
         let at = position(leaf, key);
@@ -50,9 +50,9 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
         }
         // The lock is only given for the version that all of this was read under.
         let Some(_locked) = leaf.version().lock(seen) else {
-            return Ok(Tried::Again);
+            return Ok(InsertTry::Again);
         };
-        Ok(Tried::Done(match at {
+        Ok(InsertTry::Done(match at {
             Ok(at) => {
                 let before = leaf.value(at);
                 leaf.set_value(at, value);
@@ -73,7 +73,7 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
         key: u64,
         value: u64,
         counts: &mut Counts,
-    ) -> Result<Tried<Option<u64>>, TreeError> {
+    ) -> Result<InsertTry<Option<u64>>, TreeError> {
         let AtLeaf { above, leaf, seen } = *found;
         if above
             .node
@@ -81,16 +81,16 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
         {
             // Only if it is true at this moment: splits need memory.
             return Ok(match above.unchanged() {
-                Some(()) => Tried::FullAbove,
-                None => Tried::Again,
+                Some(()) => InsertTry::FullAbove,
+                None => InsertTry::Again,
             });
         }
         let Some(above_lock) = above.lock() else {
-            return Ok(Tried::Again);
+            return Ok(InsertTry::Again);
         };
         let Some(leaf_lock) = leaf.version().lock(seen) else {
             above_lock.unused();
-            return Ok(Tried::Again);
+            return Ok(InsertTry::Again);
         };
         let room = match self.room_for_split(NodeKind::Leaf, &above) {
             Ok(room) => room,
@@ -118,7 +118,7 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
         self.add_above(&above, room, 0, right.key(0));
         counts.splits += 1;
         drop((leaf_lock, above_lock));
-        Ok(Tried::Done(None))
+        Ok(InsertTry::Done(None))
     }
 
     /// The nodes that a split needs: one of the kind, and a root if what is split is the root.
@@ -176,8 +176,8 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
         loop {
             match way.next() {
                 None => return Ok(None),
-                Some(Step::Leaf(_)) => return Ok(Some(true)),
-                Some(Step::Inner(node, seen)) if node.count() == node.capacity => {
+                Some(Reached::Leaf(_)) => return Ok(Some(true)),
+                Some(Reached::Inner(node, seen)) if node.count() == node.capacity => {
                     let Some(above_lock) = way.above.lock() else {
                         return Ok(None);
                     };
@@ -189,7 +189,7 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
                     counts.splits += 1;
                     return Ok(Some(false));
                 }
-                Some(Step::Inner(node, seen)) => way.enter(node, seen, key),
+                Some(Reached::Inner(node, seen)) => way.enter(node, seen, key),
             }
         }
     }

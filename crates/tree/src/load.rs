@@ -3,7 +3,7 @@
 use crate::arena::{Arena, NO_NODE};
 use crate::node::{inner_capacity, leaf_capacity};
 use crate::sync::AtomicU64;
-use crate::{NodeKind, Tree, TreeError};
+use crate::{BPlusTree, NodeKind, TreeError};
 
 /// Nodes of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,7 @@ fn even(count: usize, groups: usize) -> impl Iterator<Item = usize> {
 /// A node with the lowest key below it.
 type Low = (u64, u32);
 
-impl<M: AsRef<[AtomicU64]>> Tree<M> {
+impl<M: AsRef<[AtomicU64]>> BPlusTree<M> {
     /// A tree with these pairs, `count` of them, whose keys ascend; nodes are filled to the share
     /// `fill` (above 0, at most 1).
     ///
@@ -137,7 +137,7 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
         Ok(tree)
     }
 
-    /// Replaces what is in the tree, as [`Tree::bulk_load`].
+    /// Replaces what is in the tree, as [`BPlusTree::bulk_load`].
     ///
     /// # Errors
     /// As there; the tree is empty then.

@@ -4,8 +4,8 @@
 //!   leaf:   version | count, next leaf | keys ...        | values ...
 //!   inner:  version | count, level     | separators ...  | children, two to a word ...
 //! ```
-//! Child i of an inner node has the keys below separator i, and from separator i-1 on. Counts are in
-//! the lower half of the second word. All loads and stores are relaxed: the version orders them.
+//! Child i of an inner node has the keys below separator i, and from separator i-1 on. Counts are
+//! in the lower half of the second word. All loads and stores are relaxed: the version orders them.
 
 use crate::sync::{AtomicU64, Ordering};
 use crate::version::Version;

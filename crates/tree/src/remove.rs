@@ -1,11 +1,11 @@
 //! Removal, and merges of nodes that it leaves nearly empty.
 
 use crate::counts::Counts;
-use crate::descend::{Above, AtLeaf, Step, Way, position};
+use crate::descend::{Above, AtLeaf, Reached, Way, position};
 use crate::node::{Inner, Leaf};
 use crate::sync::AtomicU64;
 use crate::version::{Locked, Seen, Version};
-use crate::{NodeKind, Tree};
+use crate::{BPlusTree, NodeKind};
 
 /// Whether a node with `count` of `capacity` entries is worth merging.
 fn is_small(count: usize, capacity: usize) -> bool {
@@ -78,7 +78,7 @@ impl<'t> Pair<'t> {
     }
 }
 
-impl<M: AsRef<[AtomicU64]>> Tree<M> {
+impl<M: AsRef<[AtomicU64]>> BPlusTree<M> {
     pub(crate) fn remove(&self, key: u64, counts: &mut Counts) -> Option<u64> {
         loop {
             match self.try_remove(key) {
@@ -128,12 +128,12 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
         let mut way = Way::new(self)?;
         loop {
             let (node, seen) = match way.next()? {
-                Step::Inner(node, seen) => (node, seen),
-                Step::Leaf(found) if is_small(found.leaf.count(), found.leaf.capacity) => {
+                Reached::Inner(node, seen) => (node, seen),
+                Reached::Leaf(found) if is_small(found.leaf.count(), found.leaf.capacity) => {
                     let merged = self.merge_leaf(&found)?;
                     return Some(merged.map(|number| (NodeKind::Leaf, number)));
                 }
-                Step::Leaf(_) => return Some(None),
+                Reached::Leaf(_) => return Some(None),
             };
             let removed = match way.above.node {
                 None if node.count() == 0 => Some(self.lower_root(&way.above, node, seen)?),

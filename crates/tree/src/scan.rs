@@ -1,6 +1,6 @@
 //! Range scans: leaf by leaf, each read as a whole before its pairs are handed out.
 
-use crate::Tree;
+use crate::BPlusTree;
 use crate::arena::NO_NODE;
 use crate::counts::Counts;
 use crate::descend::AtLeaf;
@@ -12,7 +12,7 @@ use crate::version::Seen;
 /// A leaf as of a version.
 type SeenLeaf<'t> = (Leaf<'t>, Seen);
 
-impl<M: AsRef<[AtomicU64]>> Tree<M> {
+impl<M: AsRef<[AtomicU64]>> BPlusTree<M> {
     pub(crate) fn scan(
         &self,
         mut from: u64,
@@ -46,8 +46,8 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
         }
     }
 
-    /// Reads the pairs of a leaf from a key on; returns the leaf after it, `None` within if there is
-    /// none. `None` outside if the leaf has changed.
+    /// Reads the pairs of a leaf from a key on; returns the leaf after it, `None` within if there
+    /// is none. `None` outside if the leaf has changed.
     ///
     /// The version of the next leaf is read before the second look at this one: so it was the next
     /// one when its version was that.

@@ -6,8 +6,8 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// Number of keys below `key` in sorted `keys`, without a branch that depends on them.
 ///
-/// Keys that change meanwhile give some number up to their count; the version says that it is not to
-/// be used.
+/// Keys that change meanwhile give some number up to their count; the version says that it is not
+/// to be used.
 #[inline]
 pub(crate) fn count_below(keys: &[AtomicU64], key: u64) -> usize {
     count(keys, |other| other < key)

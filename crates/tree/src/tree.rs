@@ -17,7 +17,7 @@ const FULL_TRIES: u32 = 4;
 ///
 /// Operations belong to a [`Session`], of which every thread has its own.
 #[derive(Debug)]
-pub struct Tree<M = Box<[AtomicU64]>> {
+pub struct BPlusTree<M = Box<[AtomicU64]>> {
     pub(crate) inner: Arena<M>,
     pub(crate) leaves: Arena<M>,
     /// Guards `root` like a node above it.
@@ -29,7 +29,7 @@ pub struct Tree<M = Box<[AtomicU64]>> {
     lines: (usize, usize),
 }
 
-impl<M: AsRef<[AtomicU64]>> Tree<M> {
+impl<M: AsRef<[AtomicU64]>> BPlusTree<M> {
     /// An empty tree whose nodes are in these arenas.
     ///
     /// # Errors
@@ -194,10 +194,10 @@ impl<M: AsRef<[AtomicU64]>> Tree<M> {
 
 /// The operations of one thread on a tree.
 ///
-/// Each operation looks at the epoch of the tree once; [`Session::pin`] does so for many operations.
+/// Each operation looks at the epoch of the tree once; [`Session::pin`] does so for several.
 #[derive(Debug)]
 pub struct Session<'t, M: AsRef<[AtomicU64]> = Box<[AtomicU64]>> {
-    pub(crate) tree: &'t Tree<M>,
+    pub(crate) tree: &'t BPlusTree<M>,
     slot: Arc<Slot>,
     pub(crate) counts: Counts,
     /// The pairs of the leaf that a scan is at.

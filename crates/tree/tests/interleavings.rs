@@ -64,7 +64,7 @@ mod sync {
 
 pub use arena::Arena;
 pub use error::{NodeKind, TreeError};
-pub use tree::Tree;
+pub use tree::BPlusTree;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -91,17 +91,17 @@ struct Case {
     scans: bool,
 }
 
-fn begin(case: Case) -> (Arc<Tree>, BTreeMap<u64, u64>) {
+fn begin(case: Case) -> (Arc<BPlusTree>, BTreeMap<u64, u64>) {
     let inner = Arena::in_memory(60, 256).unwrap();
     let leaves = Arena::in_memory(case.keys.div_ceil(case.pairs_per_leaf) as usize + 12, 256);
     let first: BTreeMap<u64, u64> = (0..case.keys).map(|key| (10 * key, key)).collect();
     let pairs = first.iter().map(|(key, value)| (*key, *value));
     let fill = (case.pairs_per_leaf as f64 + 0.01) / 15.0;
-    let tree = Tree::bulk_load(inner, leaves.unwrap(), pairs, first.len(), fill.min(1.0));
+    let tree = BPlusTree::bulk_load(inner, leaves.unwrap(), pairs, first.len(), fill.min(1.0));
     (Arc::new(tree.unwrap()), first)
 }
 
-fn operate(tree: &Tree, case: Case, clock: &Clock, thread: u64) -> Vec<Event> {
+fn operate(tree: &BPlusTree, case: Case, clock: &Clock, thread: u64) -> Vec<Event> {
     let mut session = tree.session();
     let operation = |number| {
         let (from, count, by) = case.worked_on;
@@ -124,7 +124,7 @@ fn operate(tree: &Tree, case: Case, clock: &Clock, thread: u64) -> Vec<Event> {
 }
 
 /// Keys that nobody works on are in every scan; the others have a value that someone has inserted.
-fn scan(tree: &Tree, case: Case, first: &BTreeMap<u64, u64>) {
+fn scan(tree: &BPlusTree, case: Case, first: &BTreeMap<u64, u64>) {
     let mut found = BTreeMap::new();
     let mut before = None;
     tree.session().scan(0, |key, value| {
@@ -263,7 +263,7 @@ fn a_leaf_that_fills_up_while_its_neighbour_wants_to_be_merged_with_it() {
         let inner = Arena::in_memory(4, 256).unwrap();
         let leaves = Arena::in_memory(6, 256).unwrap();
         let pairs = (0..12).map(|key| (10 * key, key));
-        let tree = Arc::new(Tree::bulk_load(inner, leaves, pairs, 12, 0.41).unwrap());
+        let tree = Arc::new(BPlusTree::bulk_load(inner, leaves, pairs, 12, 0.41).unwrap());
         assert_eq!(tree.nodes(NodeKind::Leaf), 2);
         let mut session = tree.session();
         (0..3).for_each(|key| assert_eq!(session.remove(10 * key), Some(key)));

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tierloom_tree::{
-    Arena, NODE_BYTES, NodeKind, Tree, TreeError, check_bytes, most_nodes, nodes_needed,
+    Arena, BPlusTree, NODE_BYTES, NodeKind, TreeError, check_bytes, most_nodes, nodes_needed,
 };
 
 const SIZES: [usize; 5] = [256, 512, 1024, 2048, 4096];
 
-fn tree(inner_bytes: usize, leaf_bytes: usize) -> Tree {
+fn tree(inner_bytes: usize, leaf_bytes: usize) -> BPlusTree {
     let inner = Arena::in_memory(4000, inner_bytes).unwrap();
     let leaves = Arena::in_memory(4000, leaf_bytes).unwrap();
-    Tree::new(inner, leaves).unwrap()
+    BPlusTree::new(inner, leaves).unwrap()
 }
 
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Checks the tree as a whole, and that it has what the map has.
-fn same(tree: &mut Tree, map: &BTreeMap<u64, u64>) -> Result<(), TestCaseError> {
+fn same(tree: &mut BPlusTree, map: &BTreeMap<u64, u64>) -> Result<(), TestCaseError> {
     let mut pairs = Vec::new();
     let found = tree.check(|key, value| {
         pairs.push((key, value));
@@ -59,7 +59,11 @@ fn same(tree: &mut Tree, map: &BTreeMap<u64, u64>) -> Result<(), TestCaseError> 
     Ok(())
 }
 
-fn run(steps: &[Step], tree: &mut Tree, map: &mut BTreeMap<u64, u64>) -> Result<(), TestCaseError> {
+fn run(
+    steps: &[Step],
+    tree: &mut BPlusTree,
+    map: &mut BTreeMap<u64, u64>,
+) -> Result<(), TestCaseError> {
     let mut session = tree.session();
     for (value, step) in (0..).zip(steps) {
         match *step {
@@ -170,7 +174,7 @@ fn a_full_arena_refuses_one_key_and_the_tree_goes_on() {
         (0, 9, NodeKind::Inner),
     ] {
         let inner = Arena::in_memory(inner, 256).unwrap();
-        let mut tree = Tree::new(inner, Arena::in_memory(leaves, 256).unwrap()).unwrap();
+        let mut tree = BPlusTree::new(inner, Arena::in_memory(leaves, 256).unwrap()).unwrap();
         let mut session = tree.session();
         let mut map = BTreeMap::new();
         let refused = loop {
@@ -200,7 +204,7 @@ fn a_full_arena_refuses_one_key_and_the_tree_goes_on() {
 fn removed_nodes_are_used_again_for_ever() {
     let inner = Arena::in_memory(40, 256).unwrap();
     let leaves = Arena::in_memory(300, 256).unwrap();
-    let mut tree = Tree::new(inner, leaves).unwrap();
+    let mut tree = BPlusTree::new(inner, leaves).unwrap();
     let mut session = tree.session();
     // A window of 1000 keys that wanders through a hundred times what fits.
     for key in 0..100_000_u64 {
@@ -224,7 +228,8 @@ fn removed_nodes_are_used_again_for_ever() {
 fn a_node_that_a_pinned_session_may_read_is_not_used_again() {
     let inner = Arena::in_memory(40, 256).unwrap();
     let leaves = Arena::in_memory(20, 256).unwrap();
-    let tree = Tree::bulk_load(inner, leaves, (0..150).map(|key| (key, key)), 150, 1.0).unwrap();
+    let tree =
+        BPlusTree::bulk_load(inner, leaves, (0..150).map(|key| (key, key)), 150, 1.0).unwrap();
     let mut reader = tree.session();
     let mut writer = tree.session();
     let pinned = reader.pin();
@@ -282,7 +287,7 @@ fn wrong_sizes_fills_and_orders_are_refused_and_leave_an_empty_tree() {
     );
     assert_eq!(tree.check(|_, _| Ok(())).unwrap().leaves, 1);
     let inner = Arena::in_memory(1, 256).unwrap();
-    let none = Tree::new(inner, Arena::in_memory(0, 256).unwrap());
+    let none = BPlusTree::new(inner, Arena::in_memory(0, 256).unwrap());
     assert_eq!(none.unwrap_err(), TreeError::Full(NodeKind::Leaf));
 }
 
@@ -295,7 +300,7 @@ fn a_damaged_tree_fails_the_check() {
     let whole = || {
         let leaves = Arena::new(words.as_slice(), 256).unwrap();
         let inner = Arena::new(others.as_slice(), 256).unwrap();
-        Tree::bulk_load(inner, leaves, (1..200).map(|key| (key, key)), 199, 0.7).unwrap()
+        BPlusTree::bulk_load(inner, leaves, (1..200).map(|key| (key, key)), 199, 0.7).unwrap()
     };
     assert_eq!(whole().check(|_, _| Ok(())).unwrap().keys, 199);
     // The version, the list of leaves, and a key of the second leaf.
@@ -329,14 +334,15 @@ fn the_most_nodes_are_enough_for_keys_in_any_order() {
                 let inners = Arena::in_memory(most.inner as usize, inner).unwrap();
                 let leaves = Arena::in_memory(most.leaves as usize, leaf).unwrap();
                 let pairs = (0..keys).map(|key| (key << 32, key));
-                let tree = Tree::bulk_load(inners, leaves, pairs, keys as usize, fill).unwrap();
+                let tree =
+                    BPlusTree::bulk_load(inners, leaves, pairs, keys as usize, fill).unwrap();
                 let mut session = tree.session();
                 for at in 0..inserted {
                     let key = match order {
                         0 => (keys << 32) + at,
                         1 => ((keys + 1) << 32) - at,
                         2 => fastrand::u64(..=(keys + 1) << 32),
-                        _ => (keys / 2 << 32) + at,
+                        _ => ((keys / 2) << 32) + at,
                     };
                     let done = session.insert(key, at);
                     assert!(
@@ -356,7 +362,7 @@ fn bytes_of_arenas_are_checked_without_the_tree() {
     let (inner, leaves) = (fresh(), fresh());
     let arena = |words| Arena::new(words, 256).unwrap();
     let pairs = (1..200).map(|key| (key, 2 * key));
-    let tree = Tree::bulk_load(arena(&inner), arena(&leaves), pairs, 199, 0.7).unwrap();
+    let tree = BPlusTree::bulk_load(arena(&inner), arena(&leaves), pairs, 199, 0.7).unwrap();
     let root = tree.root_word();
     let bytes = |words: &[AtomicU64]| -> Vec<u8> {
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use history::{Action, Clock, Event};
-use tierloom_tree::{Arena, NodeKind, Tree, TreeError};
+use tierloom_tree::{Arena, BPlusTree, NodeKind, TreeError};
 
 #[path = "common/history.rs"]
 mod history;
 
 const THREADS: u64 = 4;
 
-fn tree(keys: u64, by: u64, node_bytes: usize) -> Tree {
+fn tree(keys: u64, by: u64, node_bytes: usize) -> BPlusTree {
     let inner = Arena::in_memory(2000, node_bytes).unwrap();
     let leaves = Arena::in_memory(20_000, node_bytes).unwrap();
     let pairs = (0..keys).map(|key| (key * by, key));
-    Tree::bulk_load(inner, leaves, pairs, keys as usize, 0.7).unwrap()
+    BPlusTree::bulk_load(inner, leaves, pairs, keys as usize, 0.7).unwrap()
 }
 
-fn contents(tree: &mut Tree) -> BTreeMap<u64, u64> {
+fn contents(tree: &mut BPlusTree) -> BTreeMap<u64, u64> {
     let mut all = BTreeMap::new();
     let summary = tree.check(|key, value| {
         all.insert(key, value);
@@ -165,7 +165,7 @@ fn scans_beside_writers_are_in_order_and_miss_nothing_that_stays() {
 fn a_full_arena_under_several_threads_refuses_keys_and_loses_none() {
     let inner = Arena::in_memory(20, 256).unwrap();
     let leaves = Arena::in_memory(60, 256).unwrap();
-    let mut tree = Tree::new(inner, leaves).unwrap();
+    let mut tree = BPlusTree::new(inner, leaves).unwrap();
     let inserted: Vec<u64> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {

@@ -10,7 +10,7 @@ pub(crate) mod shared;
 use std::fmt;
 use std::ops::Range;
 
-use crate::data::{Draw, Permutation, Sums, each, mix, random};
+use crate::data::{KeyDraw, Permutation, Sums, each, mix, random};
 use crate::spec::{ParameterError, check_tuples, check_zipf};
 
 /// Bytes of a tuple.
@@ -78,7 +78,7 @@ impl Inputs {
             }
             Sums::default()
         });
-        let draw = Draw {
+        let draw = KeyDraw {
             count: self.build_tuples,
             zipf_alpha: self.zipf_alpha,
             seed: random(seed, 1),

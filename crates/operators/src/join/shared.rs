@@ -134,7 +134,7 @@ impl Filled for FilledHashJoin {
         Box::new(SharedJoin {
             build: tuples(0, self.join.build_tuples),
             probe: tuples(1, self.join.probe_tuples),
-            table: Table {
+            table: JoinTable {
                 slots: tuples(2, self.join.slots()),
                 shift: 64 - self.join.slots().trailing_zeros(),
             },
@@ -164,12 +164,12 @@ impl Filled for FilledHashJoin {
 
 /// A table of tuples with linear probing; an empty slot is 0, which is no tuple.
 #[derive(Debug, Clone, Copy)]
-struct Table<'a> {
+struct JoinTable<'a> {
     slots: &'a [AtomicU64],
     shift: u32,
 }
 
-impl Table<'_> {
+impl JoinTable<'_> {
     #[inline(always)]
     fn slot_of(&self, key: u32) -> usize {
         (hash(key) >> self.shift) as usize
@@ -212,7 +212,7 @@ impl Table<'_> {
 struct SharedJoin<'a> {
     build: &'a [AtomicU64],
     probe: &'a [AtomicU64],
-    table: Table<'a>,
+    table: JoinTable<'a>,
     ahead: Option<usize>,
     found: Found,
     expected: Sums,

@@ -1,5 +1,5 @@
-//! Lookups, insertions and range scans in a B+-tree with optimistic lock coupling, whose inner nodes
-//! and leaves are placed apart (Weisgut et al., "CXL Memory Performance for In-Memory Data
+//! Lookups, insertions and range scans in a B+-tree with optimistic lock coupling, whose inner
+//! nodes and leaves are placed apart (Weisgut et al., "CXL Memory Performance for In-Memory Data
 //! Processing", 2025).
 //!
 //! ```text
@@ -9,20 +9,20 @@
 //! A pass begins with the same keys and inserts the same others, each once, so all keys are known
 //! at its end. Lookups and scans begin at keys that are there from the start.
 
+mod operating;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use serde::{Deserialize, Serialize};
-use tierloom_tree::{
-    Arena, Counts, NODE_BYTES, Needed, Pinned, Tree, TreeError, check_bytes, most_nodes,
-    nodes_needed,
-};
+use tierloom_tree::{NODE_BYTES, Needed, TreeError, check_bytes, most_nodes};
 
-use crate::data::{Draw, Permutation, Sums, each, mix};
-use crate::share::{Found, chunks, part, words_of};
+use crate::data::{KeyDraw, Permutation, Sums, each, mix};
+use crate::share::{Found, words_of};
 use crate::spec::{ParameterError, Parameters, check_tuples, check_zipf};
-use crate::{Filled, Form, Job, PhaseInfo, Structure, Traffic, Watch};
+use crate::{Filled, Form, Job, Structure};
+use operating::Operating;
 
 /// Bytes of a request.
 const REQUEST_BYTES: u64 = 8;
@@ -30,8 +30,6 @@ const REQUEST_BYTES: u64 = 8;
 const KEY_BITS: u32 = 62;
 /// Most keys of a tree, with those that are inserted: numbers of nodes have 32 bits.
 const MAX_KEYS: u64 = 1 << 36;
-/// Requests for which a worker stays pinned.
-const PINNED: usize = 64;
 
 /// What is done with the key of a request.
 const LOOKUP: u64 = 0;
@@ -132,7 +130,7 @@ impl BTree {
 
     fn filled(&self, structures: &mut [&mut [u8]], seed: u64) -> FilledTree {
         let keys = Keys::new(self.keys + self.inserted(), seed);
-        let draw = Draw {
+        let draw = KeyDraw {
             count: self.keys,
             zipf_alpha: self.zipf_alpha,
             seed: seed ^ 0x7265_6164,
@@ -304,20 +302,9 @@ struct FilledTree {
 impl Filled for FilledTree {
     fn job<'a>(&self, structures: Vec<&'a mut [u8]>, workers: usize) -> Box<dyn Job + 'a> {
         let words = words_of(structures);
-        let (inner, leaf) = self.tree.node_bytes();
-        let arenas = (Arena::new(words[0], inner), Arena::new(words[1], leaf));
-        // The sizes were checked, and there is room for a leaf.
-        let tree = match arenas {
-            (Ok(inner), Ok(leaves)) => Tree::new(inner, leaves),
-            (Err(error), _) | (_, Err(error)) => Err(error),
-        };
-        let wrong = tree.as_ref().err().map(ToString::to_string);
-        let tree = tree.ok().map(|mut tree| {
-            tree.set_prefetch(self.tree.form == Form::Tuned);
-            tree
-        });
         Box::new(Operating {
-            tree: RwLock::new(tree),
+            tree: RwLock::new(None),
+            nodes: (words[0], words[1]),
             requests: &words[2][..self.tree.operations as usize],
             work: self.tree.clone(),
             keys: self.keys,
@@ -326,7 +313,7 @@ impl Filled for FilledTree {
             root: Arc::clone(&self.root),
             found: Found::new(workers),
             counts: (0..workers).map(|_| Mutex::default()).collect(),
-            wrong: Mutex::new(wrong),
+            wrong: Mutex::default(),
             workers,
         })
     }
@@ -359,221 +346,4 @@ impl Filled for FilledTree {
             found.keys, found.leaves, found.inner
         ))
     }
-}
-
-struct Operating<'a> {
-    /// None if it could not be made; written to between passes.
-    tree: RwLock<Option<Tree<&'a [AtomicU64]>>>,
-    requests: &'a [AtomicU64],
-    work: BTree,
-    keys: Keys,
-    first: Vec<u64>,
-    looked_up: Sums,
-    root: Arc<AtomicU64>,
-    found: Found,
-    /// What the operations of each worker cost besides themselves in this pass.
-    counts: Vec<Mutex<Counts>>,
-    /// What is wrong with this pass.
-    wrong: Mutex<Option<String>>,
-    workers: usize,
-}
-
-impl Operating<'_> {
-    fn note(&self, problem: impl fmt::Display) {
-        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
-        wrong.get_or_insert_with(|| problem.to_string());
-    }
-
-    /// Puts the keys of the begin into the tree.
-    fn load(&self) {
-        let places = (0..self.keys.count)
-            .filter(|place| self.first[*place as usize / 64] >> (place % 64) & 1 == 1);
-        let pairs = places.map(|place| {
-            let key = self.keys.sorted(place);
-            (key, value_of(key))
-        });
-        let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
-        let loaded = tree
-            .as_mut()
-            .map(|tree| tree.load(pairs, self.work.keys as usize, self.work.fill));
-        if let Some(Err(error)) = loaded {
-            self.note(error);
-        }
-    }
-
-    fn operate(&self, worker: usize, stop: &dyn Fn() -> bool, watch: &mut dyn Watch) {
-        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(tree) = tree.as_ref() else {
-            return;
-        };
-        let mut session = tree.session();
-        let mut sums = Sums::default();
-        // Counts down to the next operation that is timed; never gets there without samples.
-        let every = self.work.sample_every;
-        let mut untimed = if every == 0 { u64::MAX } else { 1 };
-        let own = part(self.requests.len(), self.workers, worker);
-        for chunk in chunks(own, stop) {
-            let mut pinned = session.pin();
-            for some in self.requests[chunk].chunks(PINNED) {
-                for request in some {
-                    let request = request.load(Ordering::Relaxed);
-                    untimed -= 1;
-                    if untimed > 0 {
-                        self.serve(request, &mut pinned, &mut sums);
-                        continue;
-                    }
-                    untimed = every;
-                    watch.begin();
-                    self.serve(request, &mut pinned, &mut sums);
-                    watch.end();
-                }
-                pinned.refresh();
-            }
-        }
-        self.found.set(worker, sums);
-        let mut counts = self.counts[worker]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *counts = session.counts();
-    }
-
-    #[inline(always)]
-    fn serve(&self, request: u64, pinned: &mut Pinned<'_, '_, &[AtomicU64]>, sums: &mut Sums) {
-        let key = request >> 2;
-        match request & 3 {
-            LOOKUP => {
-                if let Some(value) = pinned.get(key) {
-                    sums.add(value);
-                }
-            }
-            INSERT => match pinned.insert(key, value_of(key)) {
-                Ok(None) => {}
-                Ok(Some(_)) => self.note(format!("key {key} was there before its insertion")),
-                Err(error) => self.note(error),
-            },
-            _ => self.scan(key, pinned),
-        }
-    }
-
-    /// Reads the pairs of a range, which have to ascend from a key that is there.
-    fn scan(&self, from: u64, pinned: &mut Pinned<'_, '_, &[AtomicU64]>) {
-        let (mut left, mut next, mut fine) = (self.work.scan_keys, from, true);
-        pinned.scan(from, |key, value| {
-            fine &= key >= next && value == value_of(key) && (next != from || key == from);
-            next = key + 1;
-            left -= 1;
-            left > 0
-        });
-        if !fine || next == from {
-            self.note(format!(
-                "the scan from key {from} is wrong before key {next}"
-            ));
-        }
-    }
-
-    /// Levels of inner nodes at the begin of a pass.
-    fn inner_levels(&self) -> u64 {
-        let (inner, leaf) = self.work.node_bytes();
-        let needed = |keys| nodes_needed(keys, inner, leaf, self.work.fill).ok();
-        let leaves = needed(self.work.keys).map_or(1, |needed| needed.leaves);
-        // Children of a node are half as many again as pairs of a leaf of that size.
-        let children = (f64::from(self.work.inner_node_bytes) / 12.0 * self.work.fill).max(2.0);
-        ((leaves as f64).ln() / children.ln()).ceil().max(0.0) as u64
-    }
-}
-
-/// Words that a search in `words` words looks at.
-fn searched(words: u64) -> u64 {
-    u64::from(u64::BITS - words.leading_zeros())
-}
-
-impl Job for Operating<'_> {
-    fn phases(&self) -> Vec<PhaseInfo> {
-        let work = &self.work;
-        let (inserted, scanned) = (work.inserted(), work.scanned());
-        let (levels, scan) = (self.inner_levels(), u64::from(work.scan_keys));
-        let pairs = u64::from(work.leaf_node_bytes) / 16;
-        let inner_words = searched(u64::from(work.inner_node_bytes) / 12) + 4;
-        let leaf_words = searched(pairs) + 4;
-        // An insertion moves half of the pairs of its leaf.
-        let moved = (pairs as f64 * work.fill) as u64;
-        vec![
-            PhaseInfo {
-                name: "load",
-                tuples: 0,
-                counted: false,
-                traffic: Vec::new(),
-            },
-            PhaseInfo {
-                name: "operate",
-                tuples: work.operations,
-                counted: true,
-                traffic: vec![
-                    Traffic {
-                        structure: "inner",
-                        read_bytes: work.operations * levels * inner_words * 8,
-                        written_bytes: 0,
-                        random_accesses: work.operations * levels,
-                    },
-                    Traffic {
-                        structure: "leaves",
-                        read_bytes: 8
-                            * (work.operations * leaf_words
-                                + inserted * moved
-                                + scanned * scan * 2),
-                        written_bytes: 8 * inserted * (moved + 4),
-                        random_accesses: work.operations + scanned * (scan / pairs.max(1)),
-                    },
-                    Traffic::scan("requests", work.operations * REQUEST_BYTES),
-                ],
-            },
-        ]
-    }
-
-    fn run(&self, phase: usize, worker: usize, stop: &dyn Fn() -> bool) {
-        self.run_watched(phase, worker, stop, &mut Unwatched);
-    }
-
-    fn run_watched(
-        &self,
-        phase: usize,
-        worker: usize,
-        stop: &dyn Fn() -> bool,
-        watch: &mut dyn Watch,
-    ) {
-        match (phase, worker) {
-            (0, 0) if !stop() => self.load(),
-            (0, _) => {}
-            _ => self.operate(worker, stop, watch),
-        }
-    }
-
-    fn result(&self) -> Result<(), String> {
-        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tree) = tree.as_ref() {
-            self.root.store(tree.root_word(), Ordering::Relaxed);
-        }
-        let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
-        match wrong.clone() {
-            Some(wrong) => Err(wrong),
-            None => self.found.compare(self.looked_up, "values looked up"),
-        }
-    }
-
-    fn counts(&self) -> Vec<(&'static str, u64)> {
-        let mut all = Counts::default();
-        for counts in &self.counts {
-            all += *counts.lock().unwrap_or_else(PoisonError::into_inner);
-        }
-        vec![("restarts", all.restarts), ("splits", all.splits)]
-    }
-}
-
-/// For passes whose operations nobody times.
-struct Unwatched;
-
-impl Watch for Unwatched {
-    fn begin(&mut self) {}
-
-    fn end(&mut self) {}
 }
