@@ -5,13 +5,18 @@ use std::sync::Arc;
 use crate::arena::{Arena, NO_NODE};
 use crate::counts::Counts;
 use crate::epoch::{Epochs, Slot};
-use crate::node::{Inner, Leaf, inner_capacity, key_lines, leaf_capacity};
+use crate::node::{Inner, Leaf, inner_capacity, key_lines};
 use crate::sync::{AtomicU64, Ordering};
 use crate::version::Version;
 use crate::{NodeKind, TreeError};
 
 /// Times that an operation waits for retired nodes before it says that an arena is full.
 const FULL_TRIES: u32 = 4;
+
+/// Most cache lines of a node that are requested at once: a core cannot wait for many more, and
+/// those with the keys of a leaf of 4 KiB come first.
+const MOST_LINES: usize = 32;
+const LINE_BYTES: usize = 64;
 
 /// A concurrent ordered map of 8-byte keys and values in two arenas.
 ///
@@ -25,7 +30,7 @@ pub struct BPlusTree<M = Box<[AtomicU64]>> {
     /// Number of the root in the lower half, its level above the leaves in the upper one.
     root: AtomicU64,
     epochs: Epochs,
-    /// Cache lines with the keys of an inner node and of a leaf.
+    /// Cache lines of an inner node and of a leaf that are requested before they are searched.
     lines: (usize, usize),
 }
 
@@ -42,7 +47,7 @@ impl<M: AsRef<[AtomicU64]>> BPlusTree<M> {
 
     /// A tree without even a root.
     pub(crate) fn bare(inner: Arena<M>, leaves: Arena<M>) -> Self {
-        let lines = Self::key_lines(&inner, &leaves);
+        let lines = Self::requested_lines(&inner, &leaves);
         Self {
             inner,
             leaves,
@@ -53,20 +58,21 @@ impl<M: AsRef<[AtomicU64]>> BPlusTree<M> {
         }
     }
 
-    /// Sets whether nodes are requested from memory as soon as they are known, with all lines that
-    /// hold keys; they are at first.
+    /// Sets whether nodes are requested from memory as soon as they are known; they are at first.
+    ///
+    /// Of inner nodes these are the lines that hold separators, and of leaves all lines: the one of
+    /// the value would be a miss of its own after the search. Both up to a limit.
     pub fn set_prefetch(&mut self, prefetch: bool) {
         self.lines = match prefetch {
-            true => Self::key_lines(&self.inner, &self.leaves),
+            true => Self::requested_lines(&self.inner, &self.leaves),
             false => (0, 0),
         };
     }
 
-    fn key_lines(inner: &Arena<M>, leaves: &Arena<M>) -> (usize, usize) {
-        (
-            key_lines(inner_capacity(inner.node_words())),
-            key_lines(leaf_capacity(leaves.node_words())),
-        )
+    fn requested_lines(inner: &Arena<M>, leaves: &Arena<M>) -> (usize, usize) {
+        let keys = key_lines(inner_capacity(inner.node_words()));
+        let leaf = leaves.node_bytes() / LINE_BYTES;
+        (keys.min(MOST_LINES), leaf.min(MOST_LINES))
     }
 
     /// Removes everything.
