@@ -267,3 +267,65 @@ fn wrong_input_is_told_with_what_is_expected() {
         refused(folder.path(), &[&["cost"], args].concat(), says);
     }
 }
+
+fn pool_json(folder: &std::path::Path, args: &[&str]) -> Value {
+    let ended = tierloom(folder, &[&["cost", "--json"], args].concat()).with_code(0);
+    serde_json::from_str(&ended.stdout).expect("one JSON document")
+}
+
+#[test]
+fn a_pool_is_compared_with_own_peaks_and_says_what_decides() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let usual = ["--pool", "8", "--demand", "512GiB..2TiB"];
+    let none_meet = pool_json(at, &[&usual[..], &["--joint-peak", "0%"]].concat());
+    assert_eq!(none_meet["provenance"], "modelled");
+    // The worst moment: one host at its peak, the others at their base.
+    assert_eq!(none_meet["joint_peak_gib"], 7 * 512 + 2048);
+    assert_eq!(none_meet["pool"]["devices"], 12);
+    let at_once = pool_json(at, &[&usual[..], &["--joint-peak", "100%"]].concat());
+    let saving = |json: &Value| json["saving"].as_f64();
+    // All peaks at once, 8 x 1.5 TiB: 96 devices have more lanes than the switch, so DRAM is more.
+    assert!(saving(&none_meet) > Some(0.2), "{:?}", saving(&none_meet));
+    assert!(saving(&at_once) < saving(&none_meet));
+    let dear = ["--set", "pool.switch_price=1e6"];
+    assert!(saving(&pool_json(at, &[&usual[..], &dear].concat())) < Some(0.0));
+    let text = tierloom(at, &[&["cost"], &usual[..]].concat()).with_code(0).stdout;
+    for says in ["stranded", "depends most on", "assumptions", "cheaper from", "break-even"] {
+        assert!(text.contains(says), "no {says:?} in\n{text}");
+    }
+}
+
+#[test]
+fn recorded_demands_are_read_and_bad_ones_named_with_their_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let trace = |text: &str| fs::write(at.join("trace.csv"), text).unwrap();
+    let args = ["--pool", "2", "--trace", "trace.csv"];
+    trace("time,a,b\n0,512,2TiB\n1,2TiB,512GiB\n");
+    let found = pool_json(at, &args);
+    assert_eq!(found["joint_peak_gib"], 2560);
+    assert_eq!(found["own_peaks_gib"], serde_json::json!([2048, 2048]));
+    for (text, says) in [
+        ("a,b\n1,2\n3,much\n", "trace.csv:3"),
+        ("a,b\n1,2\n3\n", "trace.csv:3"),
+        ("a\n1\n", "1 hosts and --pool says 2"),
+        ("", "no hosts"),
+        ("time\n1\n", "no hosts"),
+    ] {
+        trace(text);
+        let ended = tierloom(at, &[&["cost"], &args[..]].concat()).with_code(2);
+        assert!(ended.one_error().contains(says), "{text:?}: {}", ended.stderr);
+    }
+    for (args, says) in [
+        (&["--pool", "2"][..], "BASE..PEAK"),
+        (&["--pool", "2", "--demand", "2TiB..1TiB"], "BASE..PEAK"),
+        (&["--pool", "0", "--demand", "1TiB..2TiB"], "at least one host"),
+        (&["--pool", "2", "--demand", "1TiB..2TiB", "--joint-peak", "2"], "60%"),
+        (&["--pool", "2", "--trace", "none.csv"], "none.csv"),
+        (&["--pool", "2", "--demand", "1TiB..2TiB", "--report", "a.html"], "--report"),
+    ] {
+        let ended = tierloom(at, &[&["cost"], args].concat()).with_code(2);
+        assert!(ended.stderr.contains(says), "{args:?}: {}", ended.stderr);
+    }
+}

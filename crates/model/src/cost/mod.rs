@@ -32,6 +32,8 @@ mod findings;
 mod kind;
 mod offer;
 mod path;
+mod pool;
+mod pool_parts;
 mod prices;
 mod sensitivity;
 mod sentences;
@@ -47,6 +49,11 @@ pub use error::PriceError;
 pub use findings::{DemandRange, Findings, KindFindings, Saving, findings};
 pub use kind::Kind;
 pub use offer::{Offer, cheapest};
+pub use pool::{
+    JointDemand, PoolComparison, PoolOffer, PoolSensitivity, break_even_hosts, compare_pool,
+    pool_sensitivities,
+};
+pub use pool_parts::PoolParts;
 pub use prices::{BUILTIN_YAML, Cpu, Device, Dimm, Prices, Rules, SCHEMA};
 pub use sensitivity::{Decider, Metric, Movement, Sensitivity, deciders, sensitivities};
 pub use sentences::sentences;

@@ -1,6 +1,7 @@
 //! Access to the numbers, lists and switches of a price file by their path.
 
 use super::error::PriceError;
+use super::pool_parts::KEYS;
 use super::prices::Prices;
 use crate::{SourceKind, Value};
 
@@ -28,7 +29,18 @@ impl Prices {
         }
         let rules = ["all_slots_filled", "mixed_sizes", "reused_price_share"];
         paths.extend(rules.iter().map(|key| format!("rules.{key}")));
+        if self.pool.is_some() {
+            paths.extend(KEYS.iter().map(|key| format!("pool.{key}")));
+        }
         paths
+    }
+
+    /// The number at a path; `None` if there is none.
+    pub fn number(&self, path: &str) -> Option<f64> {
+        match self.clone().place(path)? {
+            Place::Number(value) => Some(value.value),
+            _ => None,
+        }
     }
 
     /// Replaces the value at `path`, given as text; its source becomes `source`.
@@ -114,6 +126,7 @@ impl Prices {
                     _ => None,
                 }
             }
+            "pool" => self.pool.as_mut()?.field(key).map(Place::Number),
             _ => self.entry(group, key),
         }
     }

@@ -4,6 +4,7 @@
 //! or an assumption.
 
 use super::error::PriceError;
+use super::pool_parts::PoolParts;
 use crate::Value;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,9 @@ pub struct Prices {
     pub devices: Vec<Device>,
     /// Rules for building servers.
     pub rules: Rules,
+    /// Parts of a pool behind a switch; `None` if the file has no prices for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolParts>,
 }
 
 /// A type of CPU with its memory channels.
@@ -249,6 +253,13 @@ impl Prices {
                 Bounds::Share,
             ),
         ];
+        for (key, value) in self.pool.iter().flat_map(PoolParts::fields) {
+            let bounds = match key.ends_with("price") {
+                true => Bounds::Price,
+                false => Bounds::Count(4096),
+            };
+            numbers.push((format!("pool.{key}"), value, bounds));
+        }
         for (index, dimm) in self.dimms.iter().enumerate() {
             numbers.push((
                 format!("dimms[{index}].price"),
@@ -367,6 +378,7 @@ impl Bounds {
             Bounds::Share => "a number from 0 to 1",
             Bounds::Count(4) => "a whole number from 1 to 4",
             Bounds::Count(16) => "a whole number from 1 to 16",
+            Bounds::Count(4096) => "a whole number from 1 to 4096",
             Bounds::Count(_) => "a whole number from 1 to 32",
         }
     }

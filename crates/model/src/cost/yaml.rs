@@ -42,7 +42,7 @@ fn expected_for(field: &str) -> &'static str {
         "generation" => "\"ddr4\" or \"ddr5\"",
         "size_gib" => "a size in GiB",
         "counts" | "sizes_gib" => "a list of whole numbers",
-        "cpu" | "rules" => "a group",
+        "cpu" | "rules" | "pool" => "a group",
         "devices" => "a list of CXL devices, [] for none",
         "all_slots_filled" | "mixed_sizes" => "true or false",
         _ if field.ends_with("source") => {

@@ -19,9 +19,26 @@ pub struct Args {
     /// Print the prices that would be used, including changes by --set, and exit
     #[arg(long)]
     pub show_prices: bool,
-    /// Memory demand: one size (3TiB) or a range (256GiB..10TiB)
-    #[arg(long, value_name = "SIZE[..SIZE]", default_value = "256GiB..8TiB")]
-    pub demand: String,
+    /// Memory demand: one size (3TiB) or a range (256GiB..10TiB); default: 256GiB..8TiB. With
+    /// --pool: what each host needs always, and at its own peak (512GiB..2TiB)
+    #[arg(long, value_name = "SIZE[..SIZE]")]
+    pub demand: Option<String>,
+    /// Compare a pool of CXL memory that so many hosts share behind a switch with memory for the
+    /// own peak of each
+    #[arg(long, value_name = "HOSTS", conflicts_with_all = NOT_WITH_POOL)]
+    pub pool: Option<u32>,
+    /// With --pool: how much of the sum of all peaks the hosts ever need at once
+    #[arg(long, value_name = "SHARE", default_value = "50%", requires = "pool")]
+    pub joint_peak: String,
+    /// With --pool: recorded demands instead of --demand; a column per host, a line per moment, in
+    /// GiB or with a unit
+    #[arg(
+        long,
+        value_name = "FILE.csv",
+        requires = "pool",
+        conflicts_with = "demand"
+    )]
+    pub trace: Option<PathBuf>,
     /// Step of a range of demands
     #[arg(long, value_name = "SIZE", default_value = "256GiB")]
     pub step: String,
@@ -62,6 +79,22 @@ pub struct Args {
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
 }
+
+/// Options of the comparison by demand alone.
+const NOT_WITH_POOL: [&str; 9] = [
+    "step",
+    "kinds",
+    "reuse",
+    "machine",
+    "work",
+    "ssb_sf",
+    "records",
+    "report",
+    "show_prices",
+];
+
+/// Default of `--demand`.
+const DEMANDS: &str = "256GiB..8TiB";
 
 /// Limit on demands: a longer table would not be read.
 const MOST_DEMANDS: u64 = 10_000;
@@ -120,21 +153,21 @@ impl Args {
 
     /// The demands in GiB.
     pub fn demands(&self) -> Result<Vec<u64>, Failure> {
-        let (first, last) = match self.demand.split_once("..") {
-            None => return Ok(vec![size_gib("--demand", &self.demand)?]),
+        let demand = self.demand.as_deref().unwrap_or(DEMANDS);
+        let (first, last) = match demand.split_once("..") {
+            None => return Ok(vec![size_gib("--demand", demand)?]),
             Some((first, last)) => (size_gib("--demand", first)?, size_gib("--demand", last)?),
         };
         let step = size_gib("--step", &self.step)?;
         if first > last {
             return Err(Failure::input(format!(
-                "--demand {} ends before it begins",
-                self.demand
+                "--demand {demand} ends before it begins"
             )));
         }
         if (last - first) / step >= MOST_DEMANDS {
             return Err(Failure::input(format!(
-                "--demand {} has more than {MOST_DEMANDS} steps of {}; give a larger --step",
-                self.demand, self.step
+                "--demand {demand} has more than {MOST_DEMANDS} steps of {}; give a larger --step",
+                self.step
             )));
         }
         Ok((first..=last).step_by(step as usize).collect())
@@ -142,7 +175,7 @@ impl Args {
 }
 
 /// Parses a size in whole GiB: "256GiB", "1.5 TiB".
-fn size_gib(option: &str, text: &str) -> Result<u64, Failure> {
+pub fn size_gib(option: &str, text: &str) -> Result<u64, Failure> {
     const GIB: u64 = 1 << 30;
     let size: Bytes = text
         .parse()

@@ -5,6 +5,7 @@
 //! Prices and the search are in `tierloom_model::cost`.
 
 mod args;
+mod pool;
 mod render;
 mod throughput;
 
@@ -39,6 +40,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let prices = args.load_prices()?;
     if args.show_prices {
         return show(args, &prices);
+    }
+    if let Some(hosts) = args.pool {
+        return pool::run(args, &prices, hosts);
     }
     // Files are checked before the comparison, which can take long.
     let outputs = [
