@@ -8,24 +8,18 @@ use crate::ast::{Dialect, Statement};
 use crate::compare::{How, difference};
 use crate::data::files;
 use crate::engines::{
-    Answer, Duck, Host, Options, PlainEngine, PlanOperators, Rows, StopFlag, TOO_LONG, Tierloom,
+    Answer, Duck, Host, Options, PlainEngine, PlanOperators, Rows, TOO_LONG, Tierloom,
 };
 use crate::excuses;
 use crate::panics;
 use crate::table::{FileKind, Table};
+use crate::timed::{LIMIT, timed};
 use arrow::array::RecordBatch;
 use arrow::compute::cast;
 use arrow::datatypes::SchemaRef;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-
-/// Time limit of a statement.
-const LIMIT: Duration = Duration::from_secs(30);
-
-/// Time that a statement may take to stop after its limit.
-const GRACE: Duration = Duration::from_secs(30);
 
 /// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -392,43 +386,6 @@ fn as_loaded(
     };
     let file = |file: Vec<RecordBatch>| file.into_iter().map(convert).collect();
     files.into_iter().map(file).collect()
-}
-
-/// Runs a statement in a thread with a large stack.
-///
-/// If it cannot be stopped after its time limit, the program exits, since the thread would block
-/// everything else.
-fn timed(tierloom: &mut Tierloom, sql: &str) -> (Answer, Duration) {
-    let stop = StopFlag::default();
-    let start = Instant::now();
-    let answer = std::thread::scope(|scope| {
-        let (send, answers) = channel();
-        let stop = &stop;
-        let run = move || {
-            let answer =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tierloom.run(sql, stop)));
-            let answer = answer.unwrap_or_else(|_| Err("panicked in the session".into()));
-            let _ = send.send(answer);
-        };
-        let thread = std::thread::Builder::new()
-            .name("session".into())
-            .stack_size(16 << 20);
-        if let Err(error) = thread.spawn_scoped(scope, run) {
-            return Err(format!("no thread: {error}"));
-        }
-        if let Ok(answer) = answers.recv_timeout(LIMIT) {
-            return answer;
-        }
-        stop.now();
-        match answers.recv_timeout(GRACE) {
-            Ok(_) => Err(TOO_LONG.into()),
-            Err(_) => {
-                eprintln!("this statement neither ends nor can be stopped:\n{sql}");
-                std::process::exit(1);
-            }
-        }
-    });
-    (answer, start.elapsed())
 }
 
 type Ours = (Answer, Option<Answer>, Duration);

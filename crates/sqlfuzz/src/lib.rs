@@ -22,6 +22,7 @@ pub mod panics;
 pub mod rng;
 pub mod shrink;
 pub mod table;
+mod timed;
 pub mod value;
 
 pub use error::FuzzError;
