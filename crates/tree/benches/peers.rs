@@ -3,9 +3,9 @@
 //! sizes, also `operations=`, `rounds=`, `node=` in bytes, `dense=1` for neighbouring keys).
 //!
 //! All of them begin with the same keys, inserted in the same random order, and get the same
-//! operations. In each round every one has its turn; the figure is the median of the rounds: by the clock, and by
-//! the time that the slowest thread had a CPU, which other programs disturb less. Where
-//! an interface has guards, one is held for 64 operations, ours included.
+//! operations. In each round every one has its turn; the figure is the median of the rounds: by the
+//! clock, and by the time that the slowest thread had a CPU, which other programs disturb less.
+//! Where an interface has guards, one is held for 64 operations, ours included.
 
 use std::hint::black_box;
 use std::sync::Barrier;

@@ -276,7 +276,7 @@ mod tests {
             .sum();
         assert!(ranges[0].has_lost_pages() && !ranges[1].has_lost_pages());
         // The last page of the file lies in a piece of 2 MiB that is lost as a whole.
-        assert!(sum >= 7 * (2 << 20) && sum <= 7 * (3 << 20), "{sum}");
+        assert!((7 * (2 << 20)..=7 * (3 << 20)).contains(&sum), "{sum}");
         assert!(super::super::lost_pages() > before);
         assert!(ranges[1].as_slice().iter().all(|byte| *byte == 7));
     }

@@ -340,7 +340,7 @@ fn sensitivities(all: &Compared<'_>) -> String {
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_header([
         "price",
-        "assumed",
+        "now",
         "saved at half",
         "saved at twice",
         "break-even",
