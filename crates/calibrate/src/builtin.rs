@@ -25,7 +25,7 @@ macro_rules! calibrations {
     };
 }
 
-calibrations!("epfl25", "nus24", "hpi25", "bench25");
+calibrations!("epfl25", "nus24", "hpi25", "bench25", "sap26");
 
 /// Name of the built-in constants, which is their path in the repository.
 pub const CONSTANTS_FILE: &str = "figures/constants.yaml";

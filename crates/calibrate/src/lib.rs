@@ -19,6 +19,7 @@ mod check;
 mod error;
 mod figures;
 mod fit;
+mod known;
 mod library;
 mod price;
 mod rewrite;
@@ -26,8 +27,9 @@ mod roles;
 mod yaml;
 
 pub use check::{
-    Cells, Explanation, FEW_CHECKS, MISS, TermEffect, cells, compare, explain, few_checks, heading,
-    headline, is_miss, markdown, nearest_id, number, percent, summaries, validate, wrong_signs,
+    Cells, EASY_CHECK, Explanation, FEW_CHECKS, HARD, HARD_CHECK, MISS, TermEffect, cells, compare,
+    distance, explain, few_checks, heading, headline, is_hard, is_miss, markdown, nearest_id,
+    number, percent, summaries, validate, wrong_signs,
 };
 pub use error::CalibrateError;
 pub use figures::{
@@ -37,6 +39,7 @@ pub use figures::{
 pub use fit::{
     CALIBRATION_SCHEMA, Calibration, Fit, FittedParameter, Knowledge, Parameter, Set, Target, fit,
 };
+pub use known::{Asked, Known, known};
 pub use library::{CONSTANTS_SCHEMA, Constants, Library, constants_from_yaml};
 pub use price::{price, rate_at_share, solution};
 pub use rewrite::{rewrite_constants, rewrite_profile};

@@ -398,10 +398,17 @@ fn a_curve_is_one_row_of_the_document_with_all_its_misses() {
 #[test]
 fn explanations_name_the_terms_that_matter() {
     let figure = one("{ id: a, work: { write: {} }, quantity: gbps, published: 10 }");
-    let explained = explain(&figure, &library(), &Options::default()).unwrap();
+    let explained = explain(&figure, &[], &library(), &Options::default()).unwrap();
     assert_eq!(explained.terms.first().map(|t| t.term), Some("rfo"));
+    // Only an explanation has the nearest fitted figure, here a built-in one.
+    let mut record = explained.record;
+    let nearest = record.nearest.take().unwrap();
     assert_eq!(
-        explained.record,
+        (nearest.id.as_str(), nearest.distance),
+        ("nus24-read-dram", 1.25)
+    );
+    assert_eq!(
+        record,
         compare(&figure, &library(), &Options::default()).unwrap()
     );
 }
@@ -423,5 +430,30 @@ proptest! {
         let index = line % lines.len();
         lines[index] = &with;
         let _ = FigureFile::from_yaml(&lines.join("\n"), name);
+    }
+}
+
+/// The first block of a language behind a line of the documentation.
+fn block<'a>(text: &'a str, behind: &str, language: &str) -> &'a str {
+    let rest = text.split_once(behind).unwrap().1;
+    let rest = rest.split_once(&format!("```{language}\n")).unwrap().1;
+    rest.split_once("```").unwrap().0
+}
+
+#[test]
+fn the_worked_example_of_the_documentation_runs_and_gives_the_table_below_it() {
+    let text = include_str!("../../../docs/figures.md");
+    let example = block(text, "## A paper's figures in ten minutes", "yaml");
+    let files = vec![FigureFile::from_yaml(example, "doe26.yaml").unwrap()];
+    let library = Library::builtin(builtin::constants().unwrap()).unwrap();
+    let records = validate(&files, &library, &Options::default(), |_| true).unwrap();
+    assert_eq!(records.len(), 5);
+    for record in &records {
+        let cells = tierloom_calibrate::cells(record);
+        let row = format!(
+            "| {} | {} | {} | {} |",
+            record.id, cells.published, cells.modelled, cells.error
+        );
+        assert!(text.contains(&row), "docs/figures.md lacks: {row}");
     }
 }

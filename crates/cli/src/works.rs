@@ -7,11 +7,12 @@
 use crate::failure::Failure;
 use serde_json::{Map, Number, Value, json};
 use std::path::Path;
+use tierloom_calibrate::{Asked, Known, Library, builtin};
 use tierloom_model::reference::work::Work;
 use tierloom_text::Bytes;
 
 /// Names of all benchmarks; a test checks them against [`Work`].
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 15] = [
     "read",
     "write",
     "nt-write",
@@ -26,6 +27,7 @@ pub const NAMES: [&str; 14] = [
     "aggregate",
     "tree",
     "ssb",
+    "tpch",
 ];
 
 /// Parses a name, a name with parameters (`NAME:KEY=VALUE,KEY=VALUE`; sizes may have a
@@ -43,6 +45,18 @@ pub fn parse(text: &str) -> Result<Work, Failure> {
     work.phases(1)
         .map_err(|e| Failure::input(format!("--work {text}: {e}")))?;
     Ok(work)
+}
+
+/// What the published figures that are checks show about a kind of work ([`Work::name`]), or about
+/// all kinds.
+///
+/// # Errors
+/// A run-time failure if a built-in figure cannot be priced; a test prices them all.
+pub fn known(kind: Option<&str>, asked: Asked) -> Result<Known, Failure> {
+    let constants = builtin::constants().map_err(Failure::runtime)?;
+    let library = Library::builtin(constants).map_err(Failure::runtime)?;
+    let files = builtin::figures().map_err(Failure::runtime)?;
+    tierloom_calibrate::known(kind, asked, &files, &library).map_err(Failure::runtime)
 }
 
 /// Whether this is a file path rather than the name of a built-in benchmark.

@@ -128,12 +128,12 @@ fn more_workers_than_a_machine_has_threads_are_refused() {
             &["--model-workers", "49 workers", "at most 48"],
         ),
         (
-            "predict --machine nus24,epfl25-snc4-pf-on --work read --workers=24",
+            "predict --machine epfl25-snc4-pf-on,nus24 --work read --workers=33",
             &[
-                "24 workers",
-                "epfl25-snc4-pf-on",
-                "12 cores with 1 hardware thread each",
-                "at most 12",
+                "33 workers",
+                "nus24",
+                "32 cores with 1 hardware thread each",
+                "at most 32",
             ],
         ),
         (

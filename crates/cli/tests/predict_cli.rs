@@ -76,7 +76,7 @@ fn figures_are_those_of_the_library_and_marked_as_modelled() {
 }
 
 #[test]
-fn the_range_holds_the_figure_and_a_certain_machine_has_none() {
+fn the_range_holds_the_figure_and_a_certain_machine_has_only_what_checks_miss() {
     let range = |document: &Value| {
         let rate = &document["predictions"][0]["result"]["tuples_per_s"];
         ["low", "value", "high"].map(|key| rate[key].as_f64().unwrap())
@@ -100,8 +100,48 @@ fn the_range_holds_the_figure_and_a_certain_machine_has_none() {
         "--json",
     ];
     let ended = tierloom(folder.path(), &args).with_code(0);
-    let [low, value, high] = range(&serde_json::from_str(&ended.stdout).unwrap());
-    assert_eq!((low, high), (value, value));
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let [low, value, high] = range(&document);
+    let checked = &document["predictions"][0]["checked"];
+    let worst = checked["worst"].as_f64().unwrap();
+    // The error that is largest says how far the truth may be on one side.
+    let (below, above) = (value / low - 1.0, 1.0 - value / high);
+    assert!(
+        (below.max(above) - worst).abs() < 1e-9,
+        "{below} {above} {worst}"
+    );
+}
+
+#[test]
+fn an_answer_says_how_well_its_kind_of_work_is_known() {
+    let on = |work: &str| {
+        let args = [
+            "predict",
+            "--machine",
+            "nus24",
+            "--work",
+            work,
+            "--placement",
+            "3:2",
+            "--versus",
+            "dram",
+        ];
+        tierloom_anywhere(&args).with_code(0).stdout
+    };
+    let ssb = on("ssb");
+    assert!(
+        ssb.contains("How well rates are known: ssb: checked on "),
+        "{ssb}"
+    );
+    assert!(
+        ssb.contains("How well comparisons are known: ssb: checked on "),
+        "{ssb}"
+    );
+    let probe = on("aggregate");
+    assert!(
+        probe.contains("no check of this kind of work has such a value; all kinds: checked on "),
+        "{probe}"
+    );
 }
 
 #[test]

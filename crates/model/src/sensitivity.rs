@@ -167,7 +167,7 @@ pub struct Uncertainty {
 fn is_counted(path: &str) -> bool {
     matches!(
         path.rsplit('.').next(),
-        Some("cores" | "smt" | "devices" | "capacity_bytes" | "page_bytes")
+        Some("cores" | "near_cores" | "smt" | "devices" | "capacity_bytes" | "page_bytes")
     )
 }
 

@@ -96,6 +96,8 @@ fn best_weights_of_three_tiers_are_those_of_trying_all() {
 #[test]
 fn best_weights_of_four_tiers_add_all_their_bandwidth() {
     let mut machine = profiles::load("nus24").unwrap();
+    // Enough lines in flight to fill all tiers.
+    machine.concurrency.sequential_simd.value = 16.0;
     let peaks = [
         ("dram", 40.0),
         ("hbm", 80.0),

@@ -17,10 +17,10 @@ fn perturbed(machine: &Machine, seed: u64) -> Machine {
     for figure in machine.figures() {
         let x = figure.value * (0.8 + 0.4 * random.uniform());
         let x = match figure.path.rsplit('.').next().unwrap() {
-            "cores" | "smt" | "devices" | "entries" => x.round().max(1.0),
+            "cores" | "near_cores" | "smt" | "devices" | "entries" => x.round().max(1.0),
             "ratio_at_peak" | "smt_yield" | "walkers" => x.max(1.0),
             "knee" => x.min(0.99),
-            "overlap" | "duplex" | "random_share" => x.min(1.0),
+            "overlap" | "duplex" | "random_share" | "prefetched_share" => x.min(1.0),
             _ if figure.path.starts_with("concurrency.") => x.max(1.0),
             _ => x,
         };

@@ -25,10 +25,13 @@ fn close(a: f64, b: f64) {
     assert!((a / b - 1.0).abs() < 1e-3, "{a} is not {b}");
 }
 
-/// The NUS24 machine: 96 ns, 12 scalar and 10 random lines in flight, 64 MiB cache of 30 ns, TLB
-/// reach of 2 GiB, walks of 60 ns.
+/// The NUS24 machine with more lines in flight: 96 ns, 12 scalar, 16 vector and 10 random lines, 64
+/// MiB cache of 30 ns, TLB reach of 2 GiB, walks of 60 ns.
 fn machine() -> Machine {
-    profiles::load("nus24").unwrap()
+    let mut machine = profiles::load("nus24").unwrap();
+    machine.concurrency.sequential_scalar.value = 12.0;
+    machine.concurrency.sequential_simd.value = 16.0;
+    machine
 }
 
 #[test]
@@ -241,17 +244,18 @@ fn a_fanout_beyond_the_tlb_walks_and_one_beyond_the_caches_fetches_lines_again()
         })
     };
     let time = |places, terms| per_tuple_ns(&machine, &scatter(places), terms);
-    // Eight tuples fill a line.
-    close(time(100, Terms::default()), 0.125 * 10.0);
-    // 1000 places: half of their lines are in the private cache, the others in the last-level cache
-    // (30 ns, 10 at once).
+    // Eight tuples fill a line; stores keep 1.8 lines in flight: 100 ns of memory, 30 ns of cache.
+    let (memory, cache) = (100.0 / 1.8, 30.0 / 1.8);
+    close(time(100, Terms::default()), 0.125 * memory);
+    // 1000 places: half of their lines are in the private cache, the others in the last-level
+    // cache.
     close(
         time(1000, Terms::default()),
-        0.125 * 10.0 + 0.5 * 0.875 * 3.0,
+        0.125 * memory + 0.5 * 0.875 * cache,
     );
     // 4000 places: an eighth private, three eighths in the last-level cache, half in memory; three
-    // of four touches walk, one at a time.
-    let fetched = 0.125 * 10.0 + 0.875 * (0.375 * 3.0 + 0.5 * 10.0);
+    // of four touches walk.
+    let fetched = 0.125 * memory + 0.875 * (0.375 * cache + 0.5 * memory);
     close(
         time(
             4000,
@@ -262,7 +266,7 @@ fn a_fanout_beyond_the_tlb_walks_and_one_beyond_the_caches_fetches_lines_again()
         ),
         fetched,
     );
-    close(time(4000, Terms::default()), fetched + 0.75 * 30.0);
+    close(time(4000, Terms::default()), fetched + 0.75 * 30.0 / 4.0);
 }
 
 #[test]
@@ -537,4 +541,162 @@ fn impossible_questions_are_named() {
     tier weights [dram 1, dram 1]: a tier is named twice; give at least one weight above 0, each tier once ("dram" 3, "cxl" 2)
     tier weights [TierShare { tier: "dram", share: 0.7 }]: stored shares do not sum to 1; give at least one weight above 0, each tier once ("dram" 3, "cxl" 2)
     "#);
+}
+
+#[test]
+fn stores_to_few_positions_are_followed_only_where_there_are_prefetchers() {
+    let mut machine = plain();
+    let scatter = |places| {
+        Phase::new("p", PhaseKind::Partition, 1e6).access(Access {
+            lines_per_tuple: 0.125,
+            pattern: Pattern::Scatter { partitions: places },
+            ..Access::probe("out", 1.0, 1 << 20)
+                .with_op(Op::Write)
+                .vectorised()
+        })
+    };
+    machine.cache.l2_bytes = value(1e6);
+    let time = |machine: &Machine, places| {
+        per_tuple_ns(machine, &scatter(places), Terms::without("tlb").unwrap())
+    };
+    close(time(&machine, 64), 0.125 * 100.0 / 1.8);
+    machine.prefetch = profiles::load("epfl25-full-pf-on").unwrap().prefetch;
+    close(time(&machine, 64), 0.125 * 100.0 / 10.0);
+    close(time(&machine, 65), 0.125 * 100.0 / 1.8);
+}
+
+#[test]
+fn scattered_stores_fetch_in_vain_only_beyond_the_first_level_cache() {
+    let mut machine = plain();
+    machine.cache.l2_bytes = value(1e9);
+    let solved = |machine: &Machine, places| {
+        let phase = Phase::new("p", PhaseKind::Partition, 1e6).access(Access {
+            lines_per_tuple: 0.125,
+            pattern: Pattern::Scatter { partitions: places },
+            ..Access::probe("out", 1.0, 1 << 20).with_op(Op::Write)
+        });
+        let solution = solve(machine, &phase, &dram(), 1, &Options::default()).unwrap();
+        solution.tiers[0].read_gbps / solution.tiers[0].write_gbps
+    };
+    close(solved(&machine, 8192), 1.0);
+    machine.prefetch = profiles::load("epfl25-full-pf-on").unwrap().prefetch;
+    close(solved(&machine, 512), 1.0);
+    // 8192 lines are 512 KiB: a store misses the 48 KiB with probability 1 - 3/32, and each of two
+    // prefetchers then fetches a line, while a tuple writes an eighth of one.
+    close(solved(&machine, 8192), 1.0 + 8.0 * 2.0 * (1.0 - 3.0 / 32.0));
+}
+
+#[test]
+fn stores_of_all_workers_to_the_same_positions_wait_for_each_other_and_spare_the_memory() {
+    let machine = machine();
+    let phase = |pattern| {
+        Phase::new("p", PhaseKind::Partition, 1e6).access(Access {
+            lines_per_tuple: 0.125,
+            pattern,
+            ..Access::probe("out", 1.0, 1 << 20).with_op(Op::Write)
+        })
+    };
+    let solved = |pattern, workers| {
+        solve(
+            &machine,
+            &phase(pattern),
+            &dram(),
+            workers,
+            &Options::default(),
+        )
+        .unwrap()
+    };
+    let contended = Pattern::Contended { partitions: 64 };
+    let all = solved(contended, 32);
+    // Of 32 stores 31 fetch their line over three ways of 30 ns.
+    let waits = 31.0 / 32.0 * 3.0 * 30.0;
+    assert!(32e9 / all.tuples_per_s > waits && 32e9 / all.tuples_per_s < 1.1 * waits);
+    assert!(all.tiers[0].bandwidth_gbps < 1.0, "{all:?}");
+    let apart = solved(Pattern::Scatter { partitions: 64 }, 32);
+    assert!(apart.tiers[0].bandwidth_gbps > 5.0, "{apart:?}");
+    // One worker has its lines in its own cache.
+    assert!(solved(contended, 1).tuples_per_s > 4.0 * all.tuples_per_s / 32.0);
+}
+
+#[test]
+fn streams_evict_what_is_rarely_touched_and_not_what_is_touched_often() {
+    let machine = machine();
+    let probe = |touches: f64, streamed: f64| {
+        let phase =
+            Phase::new("p", PhaseKind::Probe, 1e6).access(Access::probe("h", touches, 32 << 20));
+        let phase = phase.access(Access::sequential_read("c", streamed, 1 << 40));
+        let solution = solve(&machine, &phase, &dram(), 1, &Options::default()).unwrap();
+        // Bytes that miss, less those of the stream.
+        solution.tiers[0].read_gbps * 1e9 / solution.tuples_per_s - streamed
+    };
+    assert!(probe(1.0, 8.0) < 1.0, "{}", probe(1.0, 8.0));
+    let rare = probe(0.01, 64.0) / (0.01 * 64.0);
+    assert!(rare > 0.9, "{rare}");
+    let even = probe(1.0, 64.0) / 64.0;
+    assert!((0.2..0.8).contains(&even), "{even}");
+}
+
+#[test]
+fn a_second_thread_uses_the_queues_while_the_first_computes() {
+    let mut machine = plain();
+    (machine.smt, machine.smt_yield) = (value(2.0), value(2.0));
+    machine.tiers[0].read_gbps = value(1e6);
+    let scan = |compute| {
+        Phase::new("s", PhaseKind::Scan, 1e6)
+            .compute_ns(compute)
+            .access(Access::sequential_read("c", 64.0, 1 << 40).vectorised())
+    };
+    let ns = |compute, workers| {
+        let solution = solve(
+            &machine,
+            &scan(compute),
+            &dram(),
+            workers,
+            &Options::default(),
+        );
+        32e9 / solution.unwrap().tuples_per_s
+    };
+    // 100 ns over 10 lines fill the queues of a core: a second thread adds nothing.
+    close(ns(0.0, 32), 10.0);
+    close(ns(0.0, 64), 10.0);
+    // With 30 ns of computing two threads keep the queues busy for half of the time.
+    close(ns(30.0, 32), 40.0);
+    close(ns(30.0, 64), 20.0);
+    // With 5 ns they would need more than all of it.
+    close(ns(5.0, 32), 15.0);
+    close(ns(5.0, 64), 10.0);
+}
+
+#[test]
+fn workers_use_near_cores_first_and_the_latency_is_the_mean() {
+    let mut machine = plain();
+    (machine.tiers[0].near_cores, machine.tiers[0].far_ns) = (Some(value(8.0)), Some(value(40.0)));
+    machine.tiers[0].read_gbps = value(1e6);
+    let scan = Phase::new("s", PhaseKind::Scan, 1e6)
+        .access(Access::sequential_read("c", 64.0, 1 << 40).vectorised());
+    let latency = |workers: u32| {
+        let solution = solve(&machine, &scan, &dram(), workers, &Options::default()).unwrap();
+        f64::from(workers) * 10.0 * 1e9 / solution.tuples_per_s
+    };
+    close(latency(8), 100.0);
+    close(latency(16), 120.0);
+    close(latency(32), 130.0);
+}
+
+#[test]
+fn prefetched_streams_reach_their_share_and_random_lines_are_spared() {
+    let mut machine = plain();
+    machine.tiers[0].prefetched_share = Some(value(0.8));
+    let gbps = |machine: &Machine, access: Access| {
+        let phase = Phase::new("s", PhaseKind::Scan, 1e6).access(access);
+        let solution = solve(machine, &phase, &dram(), 32, &Options::default()).unwrap();
+        solution.tiers[0].read_gbps
+    };
+    let stream = || Access::sequential_read("c", 64.0, 1 << 40);
+    let random = || Access::probe("h", 1.0, 1 << 40);
+    machine.tiers[0].idle_latency_ns = value(10.0);
+    close(gbps(&machine, stream()), 100.0);
+    machine.prefetch = profiles::load("epfl25-full-pf-on").unwrap().prefetch;
+    close(gbps(&machine, stream()), 80.0);
+    close(gbps(&machine, random()), 100.0);
 }

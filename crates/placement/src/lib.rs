@@ -18,7 +18,7 @@ mod capped;
 mod dram_limit;
 mod error;
 pub mod heat;
-pub mod mixes;
+pub use tierloom_model::reference::mixes;
 mod policy;
 mod shares;
 

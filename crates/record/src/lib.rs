@@ -63,7 +63,7 @@ pub use spread::{Spread, geometric_mean};
 pub use summary::{IntensityRow, MeanRecord, MemoryUse, SummaryRecord, TimeBreakdown};
 pub use throughput::{StreamRecord, ThroughputRecord};
 pub use tune::{TierWeight, TunePoint, TuneRecord};
-pub use validation::{FigureRecord, FigureSummary, ValidationRecord};
+pub use validation::{FigureRecord, FigureSummary, NearestFigure, ValidationRecord};
 pub use write::{RecordWriter, atomic_write};
 
 use serde::{Deserialize, Serialize};

@@ -90,4 +90,20 @@ pub struct FigureRecord {
     pub agrees: Option<bool>,
     /// What the model lacks, where it is known to miss the figure.
     pub remark: Option<String>,
+    /// The nearest figure that a fit used; `None` if there is none, and in records of earlier
+    /// versions.
+    #[serde(default)]
+    pub nearest: Option<NearestFigure>,
+}
+
+/// The figure that a fit used and whose experiment is most like this one's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NearestFigure {
+    /// Name of the fitted figure.
+    pub id: String,
+    /// Distance between the two experiments, 0 if they are the same; from 1 on a check is hard.
+    pub distance: f64,
+    /// What differs ("machine", "work", "parameters", "placement", "threads", "quantity", "other
+    /// load", "groups").
+    pub differs: Vec<String>,
 }

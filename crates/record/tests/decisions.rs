@@ -26,6 +26,7 @@ fn figure(id: &str) -> FigureRecord {
         error: Some(0.04),
         agrees: None,
         remark: None,
+        nearest: None,
     }
 }
 

@@ -158,7 +158,7 @@ fn band(problem: &Problem<'_>, curve: &[(f64, f64)]) -> Result<Vec<(f64, f64)>, 
 fn is_counted(path: &str) -> bool {
     matches!(
         path.rsplit('.').next(),
-        Some("cores" | "smt" | "devices" | "capacity_bytes" | "page_bytes")
+        Some("cores" | "near_cores" | "smt" | "devices" | "capacity_bytes" | "page_bytes")
     )
 }
 

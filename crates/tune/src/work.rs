@@ -82,7 +82,8 @@ impl RateUnit {
             | Work::Probe(_)
             | Work::Aggregate(_)
             | Work::Tree(_)
-            | Work::Ssb(_) => RateUnit::MillionTuplesPerSecond,
+            | Work::Ssb(_)
+            | Work::Tpch(_) => RateUnit::MillionTuplesPerSecond,
         }
     }
 
@@ -172,6 +173,12 @@ pub fn describe(work: &Work) -> String {
             count(t.keys),
             t.node_bytes,
             t.writes * 100.0
+        ),
+        Work::Tpch(t) => format!(
+            "the queries of TPC-H at scale factor {}, {} columns hot ({:.0}% of the bytes)",
+            t.scale_factor,
+            t.hot_columns,
+            t.hot_share() * 100.0
         ),
         Work::Ssb(s) => format!(
             "Star Schema Benchmark {}, scale factor {}",

@@ -350,9 +350,12 @@ impl ProfileInputs<'_> {
             loaded_random: None,
             nt_write_gbps: None,
             random_share: None,
+            prefetched_share: None,
             duplex: None,
             ownership_ns: None,
             write_latency_ns: None,
+            near_cores: None,
+            far_ns: None,
             switch_ns: None,
         })
     }

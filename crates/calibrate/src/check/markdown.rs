@@ -1,10 +1,11 @@
 //! Tables and sentences for reports.
 
+use super::distance::HARD;
 use super::is_miss;
-use super::summary::{FEW_CHECKS, few_checks, median, summaries};
+use super::summary::{EASY_CHECK, FEW_CHECKS, HARD_CHECK, few_checks, median, summaries};
 use crate::figures::{FigureFile, Role};
 use std::fmt::Write;
-use tierloom_record::{FigureRecord, FigureSummary};
+use tierloom_record::{FigureRecord, FigureSummary, NearestFigure};
 
 /// The comparison as Markdown: the summary, then a table per publication and role, with misses
 /// marked, and reasons and remarks below.
@@ -84,6 +85,7 @@ pub fn headline(records: &[FigureRecord]) -> String {
             )
         }
     };
+    text += &by_distance(&summaries);
     let few = few_checks(records);
     if !few.is_empty() {
         let each: Vec<String> = few.iter().map(|(p, n)| format!("{p} ({n})")).collect();
@@ -94,6 +96,35 @@ pub fn headline(records: &[FigureRecord]) -> String {
         );
     }
     text
+}
+
+/// A line that tells easy checks from hard ones; empty without fitted figures.
+fn by_distance(summaries: &[FigureSummary]) -> String {
+    let of = |role: &str| {
+        summaries
+            .iter()
+            .find(|s| s.paper.is_none() && s.role == role)
+    };
+    let part = |s: &FigureSummary, what: &str| {
+        let wrong = match s.wrong.len() {
+            0 => String::new(),
+            n => format!(", {n} of {} signs and relations wrong", s.judged),
+        };
+        format!(
+            "{} are {what}: median error {}{wrong}",
+            s.figures,
+            percent(s.median)
+        )
+    };
+    let hard = format!("hard (at least {HARD} away from every figure that a fit used)");
+    let parts: Vec<String> = [(EASY_CHECK, "easy"), (HARD_CHECK, hard.as_str())]
+        .into_iter()
+        .filter_map(|(role, what)| of(role).map(|s| part(s, what)))
+        .collect();
+    match parts.join("; ") {
+        text if text.is_empty() => text,
+        text => format!("Of the checks, {text}.\n"),
+    }
 }
 
 /// A line with the checks whose sign or relation is wrong; empty if there are none.
@@ -122,7 +153,7 @@ pub fn percent(share: Option<f64>) -> String {
 /// One row per figure; the points of a curve share one.
 fn table(of: &[&FigureRecord]) -> String {
     let mut text = String::from(
-        "| figure | what | published | modelled | error | agrees |\n|---|---|---|---|---|---|\n",
+        "| figure | what | published | modelled | error | agrees | nearest fitted figure |\n|---|---|---|---|---|---|---|\n",
     );
     let mut shown: Vec<&str> = Vec::new();
     for r in of {
@@ -187,13 +218,14 @@ fn row(r: &FigureRecord) -> String {
     let cells = cells(r);
     let mark = if is_miss(r) { " **miss**" } else { "" };
     format!(
-        "| {} | {} | {} | {} | {}{mark} | {} |\n",
+        "| {} | {} | {} | {} | {}{mark} | {} | {} |\n",
         r.id,
         r.what.replace('|', "\\|"),
         cells.published,
         cells.modelled,
         cells.error,
-        cells.agrees
+        cells.agrees,
+        nearest(&[r])
     )
 }
 
@@ -235,12 +267,35 @@ fn curve(first: &FigureRecord, points: &[&FigureRecord]) -> String {
         }
     };
     format!(
-        "| {}, {} points | {} | {published} | {} | {error}{mark} | {agrees} |\n",
+        "| {}, {} points | {} | {published} | {} | {error}{mark} | {agrees} | {} |\n",
         first.series,
         points.len(),
         first.what.replace('|', "\\|"),
         range(points.iter().map(|p| p.modelled).collect()),
+        nearest(points)
     )
+}
+
+/// Distance to the nearest fitted figure, its name and what differs; for several points the ends
+/// of the distances.
+fn nearest(points: &[&FigureRecord]) -> String {
+    let known = points.iter().filter_map(|p| p.nearest.as_ref());
+    let mut known: Vec<&NearestFigure> = known.collect();
+    known.sort_by(|a, b| a.distance.total_cmp(&b.distance));
+    match known[..] {
+        [] => "-".into(),
+        [one] => format!("{}, {}", distance(one), one.id),
+        [first, .., last] => format!("{:.2} to {}", first.distance, distance(last)),
+    }
+}
+
+/// "1.25 (machine, threads)".
+pub fn distance(nearest: &NearestFigure) -> String {
+    let differs = match nearest.differs.join(", ") {
+        text if text.is_empty() => text,
+        text => format!(" ({text})"),
+    };
+    format!("{:.2}{differs}", nearest.distance)
 }
 
 /// Table cells that all formats share.

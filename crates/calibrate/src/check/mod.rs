@@ -3,12 +3,18 @@
 //! Every figure is computed with the given library and compared with what was published; the errors
 //! of checks are those of a hold-out set. Nothing is fitted here.
 
+mod distance;
 mod markdown;
 mod summary;
 
-pub use markdown::{Cells, cells, heading, headline, markdown, number, percent, wrong_signs};
-pub use summary::{FEW_CHECKS, few_checks, summaries};
+pub use distance::HARD;
+pub use markdown::{
+    Cells, cells, distance, heading, headline, markdown, number, percent, wrong_signs,
+};
+pub(crate) use summary::median;
+pub use summary::{EASY_CHECK, FEW_CHECKS, HARD_CHECK, few_checks, is_hard, summaries};
 
+use crate::builtin;
 use crate::error::CalibrateError;
 use crate::figures::{FigureFile, FigurePoint, Quantity, Role};
 use crate::library::Library;
@@ -69,6 +75,7 @@ pub fn compare(
         error,
         agrees,
         remark: (!remarks.is_empty()).then(|| remarks.join("; ")),
+        nearest: None,
     })
 }
 
@@ -86,11 +93,16 @@ pub fn validate(
     let figures = || files.iter().flat_map(|f| &f.figures).filter(|f| wanted(f));
     library.check(figures())?;
     let of = |role: Role| figures().filter(move |f| f.role == role);
-    Role::ALL
-        .into_iter()
-        .flat_map(of)
-        .map(|figure| compare(figure, library, options))
-        .collect()
+    let builtin = builtin::figures()?;
+    let fitted = distance::fitted(files, &builtin);
+    let compared = |figure: &FigurePoint| {
+        let record = compare(figure, library, options)?;
+        Ok(FigureRecord {
+            nearest: distance::nearest(figure, &fitted),
+            ..record
+        })
+    };
+    Role::ALL.into_iter().flat_map(of).map(compared).collect()
 }
 
 /// Whether the error exceeds [`MISS`], or a relation or sign is wrong.
@@ -123,16 +135,22 @@ pub struct Explanation {
     pub terms: Vec<TermEffect>,
 }
 
-/// Breaks a figure's modelled value down.
+/// Breaks a figure's modelled value down; `files` have the fitted figures that are near it.
 ///
 /// # Errors
 /// Same as [`price`].
 pub fn explain(
     figure: &FigurePoint,
+    files: &[FigureFile],
     library: &Library,
     options: &Options,
 ) -> Result<Explanation, CalibrateError> {
-    let record = compare(figure, library, options)?;
+    let builtin = builtin::figures()?;
+    let fitted = distance::fitted(files, &builtin);
+    let record = FigureRecord {
+        nearest: distance::nearest(figure, &fitted),
+        ..compare(figure, library, options)?
+    };
     let mut terms = Vec::new();
     for (term, off) in Terms::SWITCHES {
         let mut without = options.clone();

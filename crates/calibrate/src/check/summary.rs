@@ -1,14 +1,21 @@
 //! Summary statistics of the errors.
 
+use super::distance::HARD;
 use crate::figures::Role;
 use tierloom_record::{FigureRecord, FigureSummary};
+
+/// Role in a summary of the checks that are nearer than [`HARD`] to a fitted figure.
+pub const EASY_CHECK: &str = "easy check";
+/// Role in a summary of the other checks.
+pub const HARD_CHECK: &str = "hard check";
 
 /// Number of checks below which a publication says little about the model.
 pub const FEW_CHECKS: usize = 10;
 
 /// Summaries by role over all publications, then by publication and role.
 ///
-/// Roles are in the order of [`Role::ALL`]; those without figures are left out.
+/// Roles are in the order of [`Role::ALL`]; those without figures are left out. Checks are also
+/// summarised apart: those near a fitted figure as [`EASY_CHECK`], the others as [`HARD_CHECK`].
 pub fn summaries(records: &[FigureRecord]) -> Vec<FigureSummary> {
     let mut made = Vec::new();
     let papers = papers(records);
@@ -18,12 +25,29 @@ pub fn summaries(records: &[FigureRecord]) -> Vec<FigureSummary> {
                 .iter()
                 .filter(|r| r.role == role.name() && paper.is_none_or(|p| r.paper == p))
                 .collect();
-            if !of.is_empty() {
-                made.push(summary(paper, role, &of));
+            if of.is_empty() {
+                continue;
+            }
+            made.push(summary(paper, role.name(), &of));
+            let distances = [(EASY_CHECK, false), (HARD_CHECK, true)];
+            for (name, hard) in distances.into_iter().filter(|_| role == Role::Check) {
+                let of: Vec<&FigureRecord> = of
+                    .iter()
+                    .copied()
+                    .filter(|r| is_hard(r) == Some(hard))
+                    .collect();
+                if !of.is_empty() {
+                    made.push(summary(paper, name, &of));
+                }
             }
         }
     }
     made
+}
+
+/// Whether a figure is at least [`HARD`] from every fitted one; `None` if there is no fitted one.
+pub fn is_hard(record: &FigureRecord) -> Option<bool> {
+    record.nearest.as_ref().map(|n| n.distance >= HARD)
 }
 
 /// Publications with fewer than [`FEW_CHECKS`] checks, and their number.
@@ -43,13 +67,13 @@ fn papers(records: &[FigureRecord]) -> Vec<&str> {
     papers
 }
 
-fn summary(paper: Option<&str>, role: Role, of: &[&FigureRecord]) -> FigureSummary {
+fn summary(paper: Option<&str>, role: &str, of: &[&FigureRecord]) -> FigureSummary {
     let mut errors: Vec<f64> = of.iter().filter_map(|r| r.error).map(f64::abs).collect();
     errors.sort_by(f64::total_cmp);
     let wrong = of.iter().filter(|r| r.agrees == Some(false));
     FigureSummary {
         paper: paper.map(str::to_owned),
-        role: role.to_string(),
+        role: role.to_owned(),
         figures: of.len(),
         with_error: errors.len(),
         median: median(&errors),

@@ -58,6 +58,16 @@ impl Quantity {
         matches!(self, Quantity::GainPercent | Quantity::BestGainPercent)
     }
 
+    /// Whether the share of the second tier is searched, so that no placement is given.
+    pub fn is_searched(self) -> bool {
+        self.is_share() || self == Quantity::BestGainPercent
+    }
+
+    /// Whether errors are points of a hundred and not relative.
+    pub fn is_share(self) -> bool {
+        matches!(self, Quantity::BestShare | Quantity::BestAddedShare)
+    }
+
     /// Whether the quantity needs a reference experiment.
     pub fn is_relative(self) -> bool {
         matches!(self, Quantity::Ratio | Quantity::GainPercent)

@@ -136,9 +136,16 @@ fn drawn(library: &Library, draw: u64) -> Library {
 }
 
 fn is_counted(path: &str) -> bool {
-    ["cores", "smt", "devices", "capacity_bytes", "walkers"]
-        .iter()
-        .any(|counted| path == *counted || path.ends_with(&format!(".{counted}")))
+    [
+        "cores",
+        "near_cores",
+        "smt",
+        "devices",
+        "capacity_bytes",
+        "walkers",
+    ]
+    .iter()
+    .any(|counted| path == *counted || path.ends_with(&format!(".{counted}")))
 }
 
 /// Perturbs a number; in the other direction, or not at all, if the machine would be invalid.

@@ -439,6 +439,7 @@ fn tier_fields<'a>(index: usize, t: &'a Tier, take: Take<'_, 'a>) {
         "non-temporal write bandwidth",
         "share of the peaks that random lines reach",
     );
+    let ahead = "share of the peaks that prefetched streams reach";
     let (duplex, own, switch) = (
         "reads and writes at the same time",
         "wait for ownership",
@@ -448,9 +449,12 @@ fn tier_fields<'a>(index: usize, t: &'a Tier, take: Take<'_, 'a>) {
     let more = [
         ("nt_write_gbps", nt, "GB/s", t.nt_write_gbps.as_ref(), Positive),
         ("random_share", random, "share", t.random_share.as_ref(), Part),
+        ("prefetched_share", ahead, "share", t.prefetched_share.as_ref(), Part),
         ("duplex", duplex, "share", t.duplex.as_ref(), Share),
         ("ownership_ns", own, "ns", t.ownership_ns.as_ref(), NotNegative),
         ("write_latency_ns", "write latency", "ns", t.write_latency_ns.as_ref(), Positive),
+        ("near_cores", "cores that are near", "cores", t.near_cores.as_ref(), Count),
+        ("far_ns", "further latency of other cores", "ns", t.far_ns.as_ref(), NotNegative),
         ("switch_ns", switch, "ns", t.switch_ns.as_ref(), NotNegative),
     ];
     rows(group, tier, take);

@@ -110,9 +110,9 @@ pub struct Tlb {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Concurrency {
-    /// Sequential stream read or written one value at a time.
+    /// Sequential streams of an engine that handles one tuple at a time.
     pub sequential_scalar: Value,
-    /// Sequential stream with vector instructions.
+    /// Sequential stream of a loop over one array.
     pub sequential_simd: Value,
     /// Independent random accesses, as many as out-of-order execution overlaps.
     pub random: Value,
@@ -186,6 +186,10 @@ pub struct Tier {
     /// chips), above 0 and at most 1; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random_share: Option<Value>,
+    /// Share of the peaks that streams reach while hardware prefetchers run ahead of them, above 0
+    /// and at most 1; 1 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetched_share: Option<Value>,
     /// Overlap of reads and writes: 0 if they take turns (half duplex, a DRAM bus), 1 if each has
     /// its own direction (full duplex, a link); 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -200,6 +204,13 @@ pub struct Tier {
     /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_latency_ns: Option<Value>,
+    /// Cores of the cluster or socket that the tier belongs to, which workers use first; all cores
+    /// if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_cores: Option<Value>,
+    /// Further latency of an access by the other cores, ns; 0 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_ns: Option<Value>,
     /// Latency of switches and retimers on the path, ns for both directions together, not contained
     /// in `idle_latency_ns`; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -288,9 +299,12 @@ impl Tier {
             loaded_random: None,
             nt_write_gbps: None,
             random_share: None,
+            prefetched_share: None,
             duplex: None,
             ownership_ns: None,
             write_latency_ns: None,
+            near_cores: None,
+            far_ns: None,
             switch_ns: None,
         }
     }

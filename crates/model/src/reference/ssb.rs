@@ -129,7 +129,7 @@ pub fn ssb_queries(
     bytes_per_value: u32,
     time_per_tuple_ns: f64,
 ) -> Vec<(String, Vec<Phase>)> {
-    let engine = Engine {
+    let engine = SsbEngine {
         scale_factor,
         width: f64::from(bytes_per_value),
         time_per_tuple_ns,
@@ -148,13 +148,13 @@ pub fn lines_touched(kept: f64, values_per_line: f64) -> f64 {
     1.0 - (1.0 - kept.clamp(0.0, 1.0)).powf(values_per_line.max(1.0))
 }
 
-struct Engine {
+struct SsbEngine {
     scale_factor: f64,
     width: f64,
     time_per_tuple_ns: f64,
 }
 
-impl Engine {
+impl SsbEngine {
     fn phases(&self, query: &QueryParameters) -> Vec<Phase> {
         let builds = query
             .probes

@@ -52,12 +52,12 @@ pub fn interval(figure: &Figure) -> (f64, f64) {
 /// Nearest number that is valid at this path of a profile.
 pub(super) fn possible(path: &str, x: f64) -> f64 {
     match path.rsplit('.').next().unwrap_or(path) {
-        "cores" | "smt" | "devices" | "entries" => x.round().max(1.0),
+        "cores" | "near_cores" | "smt" | "devices" | "entries" => x.round().max(1.0),
         "ratio_at_peak" | "smt_yield" | "walkers" => x.max(1.0),
         _ if path.starts_with("concurrency.") => x.max(1.0),
         "knee" => x.clamp(0.0, 0.99),
         "overlap" | "duplex" => x.clamp(0.0, 1.0),
-        "random_share" => x.clamp(1e-3, 1.0),
+        "random_share" | "prefetched_share" => x.clamp(1e-3, 1.0),
         _ => x,
     }
 }
@@ -66,7 +66,7 @@ pub(super) fn possible(path: &str, x: f64) -> f64 {
 fn is_certain(path: &str) -> bool {
     matches!(
         path.rsplit('.').next(),
-        Some("capacity_bytes" | "devices" | "smt" | "page_bytes")
+        Some("capacity_bytes" | "devices" | "smt" | "page_bytes" | "near_cores")
     )
 }
 

@@ -15,6 +15,20 @@ use crate::work::{Access, LINE_BYTES, Op, Pattern, Phase, StructureClass};
 /// goes on.
 const FAR_AHEAD_LINES: f64 = 16.0;
 
+/// First-level data cache of a core, bytes: 48 KiB in Golden Cove and its successors (Intel's
+/// optimisation manual). It decides only when scattered stores ask the second level.
+const L1_BYTES: f64 = 49152.0;
+
+/// Prefetchers of the second-level cache that a scattered store sets off, each for its own line in
+/// vain: the one for adjacent lines and the one for streams (Intel's optimisation manual).
+const PREFETCHERS: f64 = 2.0;
+
+/// Latencies of the last-level cache that pass until a line that another core has written arrives:
+/// to the line's home, from there to its owner, and back.
+///
+/// Assumed: one latency for each of the three ways.
+const HOPS_OF_A_TRANSFER: f64 = 3.0;
+
 /// Memory-system events of one access by one tuple.
 pub(super) struct Touch {
     /// Hits in the last-level cache, lines.
@@ -22,6 +36,8 @@ pub(super) struct Touch {
     /// Misses of all caches, lines, with those that prefetchers fetch in vain.
     pub memory_lines: f64,
     pub walks: f64,
+    /// Lines that prefetchers fetch in vain and nobody waits for.
+    pub vain_lines: f64,
     /// Share of the lines that are single lines at random addresses (0 for a stream).
     pub single_share: f64,
 }
@@ -67,6 +83,15 @@ fn is_reused(access: &Access) -> bool {
     is_anywhere(access.pattern) || access.class == StructureClass::Buffer
 }
 
+/// Lines per tuple of a stream that pass through the caches; non-temporal stores pass them by.
+fn streamed_lines(access: &Access) -> f64 {
+    if is_reused(access) || access.op == Op::NtWrite {
+        0.0
+    } else {
+        access.lines_per_tuple
+    }
+}
+
 /// Bytes of the distinct structures among `accesses`, each with its largest footprint.
 ///
 /// Phases have few accesses, so comparing each with all others is faster than a map.
@@ -93,16 +118,17 @@ impl<'p> Caches<'p> {
         let mut reused = reused(touched().filter(|a| is_reused(a)));
         if terms.llc {
             let (llc, l2) = (machine.cache.llc_bytes.value, machine.cache.l2_bytes.value);
+            let streamed = LINE_BYTES * touched().map(streamed_lines).sum::<f64>();
             // A core's private cache holds that core's part of the buffers, but a full copy of what
             // all workers share.
-            let in_l2 = kept(&reused, l2, |r| {
+            let in_l2 = kept(&reused, l2, streamed, |r| {
                 if r.is_buffer {
                     r.bytes / cores
                 } else {
                     r.bytes
                 }
             });
-            let in_llc = kept(&reused, llc, |r| r.bytes);
+            let in_llc = kept(&reused, llc, streamed, |r| r.bytes);
             for (structure, (private, all)) in reused.iter_mut().zip(in_l2.into_iter().zip(in_llc))
             {
                 structure.private = private;
@@ -131,8 +157,14 @@ impl<'p> Caches<'p> {
 
     pub fn touch(&self, machine: &Machine, access: &Access, terms: Terms) -> Touch {
         let lines = access.lines_per_tuple;
-        if let Pattern::Scatter { partitions } = access.pattern {
-            return self.scatter(machine, access, f64::from(partitions), terms);
+        match access.pattern {
+            Pattern::Scatter { partitions } => {
+                return self.scatter(machine, access, f64::from(partitions), terms);
+            }
+            Pattern::Contended { partitions } if terms.llc => {
+                return self.contended(machine, access, f64::from(partitions), terms);
+            }
+            _ => {}
         }
         let (llc_share, memory_share) = if access.op == Op::NtWrite {
             // Non-temporal stores bypass the caches.
@@ -167,12 +199,13 @@ impl<'p> Caches<'p> {
                 let beyond = overshot(machine, piece, terms);
                 (1.0 + beyond / piece, self.tlb_miss_share / piece)
             }
-            Pattern::Sequential | Pattern::Scatter { .. } => (1.0, 0.0),
+            Pattern::Sequential | Pattern::Scatter { .. } | Pattern::Contended { .. } => (1.0, 0.0),
         };
         Touch {
             llc_lines: lines * llc_share,
             memory_lines: lines * memory_share * fetched,
             walks: lines * walks,
+            vain_lines: 0.0,
             single_share: match access.pattern {
                 Pattern::Sequential => 0.0,
                 Pattern::Runs { lines } => 1.0 / f64::from(lines.max(1)),
@@ -199,16 +232,35 @@ impl<'p> Caches<'p> {
         // Of 1 touch per tuple, `lines` begin a new line; the others return to one that was written
         // before. A tuple larger than a line returns to none.
         let again = (1.0 - lines).max(0.0);
-        let pages = (access.footprint_bytes as f64 / machine.tlb.page_bytes.value).min(places);
         Touch {
             llc_lines: llc * again,
             memory_lines: lines + (1.0 - private - llc).max(0.0) * again,
-            walks: if terms.tlb {
-                1.0 - held(machine.tlb.entries.value, pages.max(1.0) * self.per_core)
-            } else {
-                0.0
-            },
+            walks: self.scatter_walks(machine, access, places, terms),
+            vain_lines: scattered_in_vain(machine, current * self.per_core, terms),
             single_share: if places > 1.0 { 1.0 } else { 0.0 },
+        }
+    }
+
+    /// Stores of all workers to the same positions: each waits for its line from another core.
+    ///
+    /// One worker alone has its lines in its own cache.
+    fn contended(&self, machine: &Machine, access: &Access, places: f64, terms: Terms) -> Touch {
+        let others = 1.0 - 1.0 / self.workers.max(1.0);
+        Touch {
+            llc_lines: others * HOPS_OF_A_TRANSFER,
+            memory_lines: access.lines_per_tuple / self.workers.max(1.0),
+            walks: self.scatter_walks(machine, access, places, terms),
+            vain_lines: 0.0,
+            single_share: 1.0,
+        }
+    }
+
+    fn scatter_walks(&self, machine: &Machine, access: &Access, places: f64, terms: Terms) -> f64 {
+        let pages = (access.footprint_bytes as f64 / machine.tlb.page_bytes.value).min(places);
+        if terms.tlb {
+            1.0 - held(machine.tlb.entries.value, pages.max(1.0) * self.per_core)
+        } else {
+            0.0
         }
     }
 }
@@ -237,21 +289,28 @@ fn reused<'p>(accesses: impl Iterator<Item = &'p Access>) -> Vec<Reused<'p>> {
     found
 }
 
-/// Hit ratio of each structure in an LRU cache of `size` bytes.
+/// Hit ratio of each structure in an LRU cache of `size` bytes that `streamed` bytes per tuple pass
+/// through.
 ///
 /// Che's approximation: a line stays for a characteristic time T after each touch, the same for all
 /// lines; it is touched again within T with probability `1 - exp(-rate T)`, and T is the time that
 /// fills the cache (Che, Tung, Wang, "Hierarchical Web Caching Systems: Modeling, Design and
-/// Experimental Results", IEEE Journal on Selected Areas in Communications 20(7), 2002). So a small
-/// structure that is touched often stays cached even where the footprints together exceed the
-/// cache. For a single structure the hit ratio is the part of it that fits.
-fn kept(reused: &[Reused<'_>], size: f64, bytes_of: impl Fn(&Reused<'_>) -> f64) -> Vec<f64> {
+/// Experimental Results", IEEE Journal on Selected Areas in Communications 20(7), 2002). A line of
+/// a stream is touched once and takes its place for T as well. So a small structure that is touched
+/// often stays cached even where the footprints together exceed the cache. For a single structure
+/// without streams the hit ratio is the part of it that fits.
+fn kept(
+    reused: &[Reused<'_>],
+    size: f64,
+    streamed: f64,
+    bytes_of: impl Fn(&Reused<'_>) -> f64,
+) -> Vec<f64> {
     let bytes: Vec<f64> = reused.iter().map(|r| bytes_of(r).max(1.0)).collect();
     let total: f64 = bytes.iter().sum();
-    if total <= size {
+    if total <= size && streamed == 0.0 {
         return vec![1.0; reused.len()];
     }
-    if size <= 0.0 || reused.len() == 1 {
+    if size <= 0.0 || (reused.len() == 1 && streamed == 0.0) {
         return bytes.iter().map(|b| held(size, *b)).collect();
     }
     // Touches of one line per tuple; T is measured in tuples. The bytes held are a concave function
@@ -263,7 +322,7 @@ fn kept(reused: &[Reused<'_>], size: f64, bytes_of: impl Fn(&Reused<'_>) -> f64)
         .collect();
     let mut time = 0.0;
     for _ in 0..NEWTON_STEPS {
-        let (mut held, mut slope) = (0.0, 0.0);
+        let (mut held, mut slope) = (streamed * time, streamed);
         for (rate, bytes) in rate.iter().zip(&bytes) {
             let gone = (-rate * time).exp();
             held += bytes * (1.0 - gone);
@@ -306,6 +365,20 @@ fn overshot(machine: &Machine, piece: f64, terms: Terms) -> f64 {
     // to run ahead.
     let grown = (piece / FAR_AHEAD_LINES).min(1.0);
     prefetch_number(machine, |p| p.overshoot_lines.as_ref()) * grown * grown
+}
+
+/// Lines that prefetchers fetch in vain per tuple that is scattered, if the current lines of all
+/// positions take `current` bytes.
+///
+/// A store that misses the first-level cache makes the second-level prefetcher fetch the lines
+/// behind; with many positions these are evicted before their turn comes.
+fn scattered_in_vain(machine: &Machine, current: f64, terms: Terms) -> f64 {
+    match &machine.prefetch {
+        Some(p) if terms.prefetch_waste => {
+            PREFETCHERS * p.waste_lines.value * (1.0 - held(L1_BYTES, current))
+        }
+        _ => 0.0,
+    }
 }
 
 /// Part of a footprint that fits: hit ratio of `footprint` uniformly touched bytes in a cache of

@@ -5,7 +5,7 @@
 //! the utilisation of the tiers.
 
 use super::caches::{Caches, Touch};
-use super::core::CoreShare;
+use super::core::{CoreShare, InFlight};
 use super::{Options, Terms};
 use crate::error::ModelError;
 use crate::machine::{Machine, Tier, or};
@@ -17,6 +17,8 @@ pub(super) struct TierDemand<'a> {
     /// Tier latencies that a worker waits for per tuple (lines over lines in flight), of accesses
     /// that may overlap with compute.
     pub waits: f64,
+    /// The same with the worker's share of the queues of its core.
+    queued: f64,
     /// The same for dependent accesses, which overlap with nothing.
     pub chained: f64,
     /// Time until posted writes are accepted, independent of load, ns; the second is that of
@@ -40,11 +42,12 @@ pub(super) struct TierDemand<'a> {
 }
 
 impl<'a> TierDemand<'a> {
-    fn new(tier: &'a Tier, options: &Options) -> Self {
+    fn new(machine: &Machine, tier: &'a Tier, workers: u32, options: &Options) -> Self {
         let terms = options.terms;
         let mut demand = TierDemand {
             tier,
             waits: 0.0,
+            queued: 0.0,
             chained: 0.0,
             posted_ns: 0.0,
             posted_chained_ns: 0.0,
@@ -60,7 +63,7 @@ impl<'a> TierDemand<'a> {
                 0.0
             },
             switch_ns: if terms.switches {
-                or(tier.switch_ns.as_ref(), 0.0)
+                or(tier.switch_ns.as_ref(), 0.0) + mean_far_ns(machine, tier, workers)
             } else {
                 0.0
             },
@@ -135,6 +138,17 @@ impl<'a> TierDemand<'a> {
     }
 }
 
+/// Latency that the way from other clusters adds to the tier's, mean over the workers, ns.
+///
+/// Workers use near cores first, then the others, then further hardware threads of all of them.
+fn mean_far_ns(machine: &Machine, tier: &Tier, workers: u32) -> f64 {
+    let (Some(near), Some(far_ns)) = (&tier.near_cores, &tier.far_ns) else {
+        return 0.0;
+    };
+    let used = f64::from(workers).min(machine.cores.value);
+    far_ns.value * (used - near.value).max(0.0) / used
+}
+
 fn taking_turns(read: f64, write: f64, duplex: f64) -> f64 {
     // A link of duplex 1 is as busy as its busier direction; a bus of duplex 0 is busy for the sum
     // of both.
@@ -152,6 +166,8 @@ pub(super) struct Demand<'a> {
     pub own_ns: f64,
     /// Least time that a core needs to move the lines of a tuple (its bandwidth limit), ns.
     path_ns: f64,
+    /// Time of cache hits and posted writes in the worker's share of the queues of its core, ns.
+    queued_ns: f64,
     /// Share of the shorter of compute and memory time that out-of-order execution hides.
     overlap: f64,
     pub tiers: Vec<TierDemand<'a>>,
@@ -175,6 +191,7 @@ impl<'a> Demand<'a> {
             walk_ns: 0.0,
             own_ns: 0.0,
             path_ns: 0.0,
+            queued_ns: 0.0,
             overlap: if terms.overlap {
                 or(machine.overlap.as_ref(), 0.0)
             } else {
@@ -183,7 +200,7 @@ impl<'a> Demand<'a> {
             tiers: machine
                 .tiers
                 .iter()
-                .map(|tier| TierDemand::new(tier, options))
+                .map(|tier| TierDemand::new(machine, tier, workers, options))
                 .collect(),
         };
         for access in phase.accesses.iter().filter(|a| a.lines_per_tuple > 0.0) {
@@ -193,12 +210,13 @@ impl<'a> Demand<'a> {
                 let lines = touch.llc_lines + touch.memory_lines;
                 demand.path_ns += lines * LINE_BYTES / most.value * core.crowd;
             }
-            demand.cache_ns += touch.llc_lines * machine.cache.llc_latency_ns.value / in_flight;
+            let hits_ns = touch.llc_lines * machine.cache.llc_latency_ns.value;
+            demand.cache_ns += hits_ns / in_flight.of_thread;
+            demand.queued_ns += hits_ns / in_flight.share;
             let walks = match access.pattern {
-                // Stores become visible in order, so one that waits for a page walk blocks those
-                // behind it.
-                Pattern::Scatter { .. } => 1.0,
-                _ => in_flight.min(machine.tlb.walkers.value),
+                // Addresses are translated before stores become visible in order.
+                Pattern::Scatter { .. } => machine.tlb.walkers.value,
+                _ => in_flight.of_thread.min(machine.tlb.walkers.value),
             };
             demand.walk_ns += touch.walks * machine.tlb.walk_ns.value / walks;
             demand.add(machine, access, placement, in_flight, &touch, terms)?;
@@ -212,7 +230,7 @@ impl<'a> Demand<'a> {
         machine: &Machine,
         access: &Access,
         placement: &Placement,
-        in_flight: f64,
+        in_flight: InFlight,
         touch: &Touch,
         terms: Terms,
     ) -> Result<(), ModelError> {
@@ -234,36 +252,47 @@ impl<'a> Demand<'a> {
             // published write latency they count as reads.
             match tier.write_latency_ns.as_ref().map(|v| v.value) {
                 Some(posted) if access.op == Op::NtWrite => {
-                    let wait = missed * (posted + demand.switch_ns) / in_flight;
+                    let wait = missed * (posted + demand.switch_ns) / in_flight.of_thread;
                     let sum = if is_chain {
                         &mut demand.posted_chained_ns
                     } else {
                         &mut demand.posted_ns
                     };
                     *sum += wait;
+                    if !is_chain {
+                        self.queued_ns += wait * in_flight.of_thread / in_flight.share;
+                    }
                 }
-                _ if is_chain => demand.chained += missed / in_flight,
-                _ => demand.waits += missed / in_flight,
+                _ if is_chain => demand.chained += missed / in_flight.of_thread,
+                _ => {
+                    demand.waits += missed / in_flight.of_thread;
+                    demand.queued += missed / in_flight.share;
+                }
             }
             if asks_owner {
-                self.own_ns += missed * or(tier.ownership_ns.as_ref(), 0.0) / in_flight;
+                self.own_ns += missed * or(tier.ownership_ns.as_ref(), 0.0) / in_flight.of_thread;
             }
             let single = if terms.random_share {
                 touch.single_share
             } else {
                 0.0
             };
-            // Single lines do not reach the peak (row misses), so the same bytes keep the tier busy
-            // for longer.
-            let slower = 1.0 - single + single / or(tier.random_share.as_ref(), 1.0);
+            // Single lines do not reach the peak (row misses), nor do streams that prefetchers run
+            // ahead of on some devices, so the same bytes keep the tier busy for longer.
+            let ahead = match &machine.prefetch {
+                Some(_) if terms.random_share => or(tier.prefetched_share.as_ref(), 1.0),
+                _ => 1.0,
+            };
+            let slower = (1.0 - single) / ahead + single / or(tier.random_share.as_ref(), 1.0);
             let write_peak = match access.op {
                 Op::NtWrite => or(tier.nt_write_gbps.as_ref(), tier.write_gbps.value),
                 _ => tier.write_gbps.value,
             };
             let bytes = missed * LINE_BYTES * slower;
-            demand.read_bytes += missed * reads * LINE_BYTES;
+            let vain = touch.vain_lines * share.share * LINE_BYTES;
+            demand.read_bytes += missed * reads * LINE_BYTES + vain;
             demand.write_bytes += missed * writes * LINE_BYTES;
-            demand.read_ns += bytes * reads / tier.read_gbps.value;
+            demand.read_ns += (bytes * reads + vain * slower) / tier.read_gbps.value;
             demand.write_ns += bytes * writes / write_peak;
             let busy_ns = bytes * (reads / tier.read_gbps.value + writes / write_peak);
             demand.stream_ns += busy_ns * (1.0 - touch.single_share);
@@ -301,7 +330,18 @@ impl<'a> Demand<'a> {
         } else {
             (self.compute_ns, memory)
         };
-        chained + longer + (1.0 - self.overlap) * shorter
+        // Threads that share a core wait for its queues at the latest.
+        let worked = longer + (1.0 - self.overlap) * shorter;
+        chained + worked.max(self.queued_ns(per_ns))
+    }
+
+    /// Least memory time of a tuple that the queues of a core allow, ns.
+    fn queued_ns(&self, per_ns: f64) -> f64 {
+        let waits = self
+            .tiers
+            .iter()
+            .map(|t| t.queued * t.latency_ns(t.utilisation(per_ns)));
+        self.queued_ns + waits.sum::<f64>()
     }
 
     /// Saturation throughput: tuples per ns at which a tier becomes full first; infinite if no tier

@@ -41,13 +41,14 @@ pub struct Terms {
     pub loaded_latency: bool,
     /// Prefetchers fetch unused lines in streams that skip lines.
     pub prefetch_waste: bool,
-    /// Single lines at random addresses reach only a share of the peak bandwidth.
+    /// Single lines at random addresses, and streams that prefetchers run ahead of, reach only a
+    /// share of the peak bandwidth.
     pub random_share: bool,
     /// Reads and writes overlap where the tier is full duplex; off: they take turns.
     pub duplex: bool,
     /// Cached stores wait for a remote socket to give up the ownership of a line.
     pub ownership: bool,
-    /// CXL switches on the path add latency.
+    /// CXL switches on the path, and the way from other clusters, add latency.
     pub switches: bool,
     /// Out-of-order execution overlaps compute with memory time.
     pub overlap: bool,
@@ -175,6 +176,7 @@ const STEPS: u32 = 160;
 ///                                + lines * tlb_miss * walk / min(C, walkers)   page walks
 ///               at least lines * 64 / core_gbps                                bandwidth of a core
 ///   tau(X)    = max(compute, memory) + (1 - overlap) min(compute, memory) + dependent accesses
+///               at least memory in the worker's share of its core's queues
 ///   u_t       = X busy_t + u_others,  busy_t = max(r, w) + (1 - duplex) min(r, w)
 ///               r = read bytes / read peak, w = write bytes / write peak
 ///               (bytes of single random lines: over their share of the peak)
@@ -192,9 +194,9 @@ const STEPS: u32 = 160;
 /// unloaded throughput finds it. If the workers could still demand more when a tier is full, that
 /// tier's peak bandwidth is the throughput, and the rest of the cycle is time in its queue.
 ///
-/// More workers than cores share a core's lines in flight (times their gain) and its compute
-/// throughput (times the yield of simultaneous multithreading, SMT); workers beyond the hardware
-/// threads add nothing.
+/// More workers than cores share the queues of a core, which hold so many lines on average over
+/// time (times their gain), and its compute throughput (times the yield of simultaneous
+/// multithreading, SMT); workers beyond the hardware threads add nothing.
 ///
 /// # Errors
 /// [`ModelError`] if there are no workers, the phase does no work or has impossible numbers, the

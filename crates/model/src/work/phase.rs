@@ -67,6 +67,14 @@ pub enum Pattern {
         /// Number of output positions.
         partitions: u32,
     },
+    /// Written as [`Pattern::Scatter`], but all workers append to the same positions.
+    ///
+    /// Every store waits until its line comes from the core that wrote it last; lines move from
+    /// cache to cache and hardly reach memory.
+    Contended {
+        /// Number of output positions.
+        partitions: u32,
+    },
 }
 
 /// Class of structures, by which placements and problems can select them.
@@ -101,7 +109,8 @@ pub struct Access {
     /// Bytes accessed before the same line is accessed again: the size of the structure, over all
     /// workers.
     pub footprint_bytes: u64,
-    /// Sequential: with vector instructions. Random: batched with software prefetching.
+    /// Sequential: a loop over one array, with vector instructions or a few scalar ones; false for
+    /// an engine that handles one tuple at a time. Random: batched with software prefetching.
     pub simd: bool,
 }
 

@@ -74,7 +74,15 @@ impl Number {
 pub(super) fn is_uncertain(figure: &Figure) -> bool {
     let counted = matches!(
         figure.path.rsplit('.').next(),
-        Some("capacity_bytes" | "devices" | "smt" | "page_bytes" | "cores" | "entries")
+        Some(
+            "capacity_bytes"
+                | "devices"
+                | "smt"
+                | "page_bytes"
+                | "cores"
+                | "near_cores"
+                | "entries"
+        )
     );
     figure.value > 0.0 && !counted
 }

@@ -26,6 +26,7 @@ pub fn figure(id: &str, paper: &str, role: &str, published: f64, error: f64) -> 
         error: Some(error),
         agrees: None,
         remark: None,
+        nearest: None,
     }
 }
 

@@ -4,6 +4,8 @@ use super::args::Args;
 use super::placement;
 use super::question::RequestedWork;
 use crate::failure::Failure;
+use crate::works;
+use tierloom_calibrate::{Asked, Known};
 use tierloom_model::sensitivity::{self, Effect, TermEffect, Uncertainty};
 use tierloom_model::{
     Machine, ModelError, Options, Phase, Placement, QuerySolution, Terms, solve_all,
@@ -24,6 +26,10 @@ pub struct Prediction {
     pub effects: Option<Vec<Effect>>,
     /// Effect of every term of the model on the same.
     pub terms: Option<Vec<TermEffect>>,
+    /// What checks show about rates of this kind of work.
+    pub known_rate: Known,
+    /// What they show about comparisons; `None` without a comparison.
+    pub known_gain: Option<Known>,
 }
 
 /// The result of the work under one placement.
@@ -31,7 +37,7 @@ pub struct PlacementResult {
     /// As given on the command line.
     pub text: String,
     pub solution: QuerySolution,
-    /// Tuples per second, with the range over the profile's uncertainty.
+    /// Tuples per second, with the range over the profile's uncertainty and the errors of checks.
     pub rate: Uncertainty,
 }
 
@@ -39,8 +45,9 @@ pub struct PlacementResult {
 pub struct Versus {
     /// Result under the other placement.
     pub placed: PlacementResult,
-    /// Rate divided by the other's rate, with the range over the profile's uncertainty. Both rates
-    /// are computed with the same varied machine, so uncertainty common to both cancels out.
+    /// Rate divided by the other's rate, with the range over the profile's uncertainty and the
+    /// errors of checks. Both rates are computed with the same varied machine, so uncertainty
+    /// common to both cancels out.
     pub gain: Uncertainty,
 }
 
@@ -122,8 +129,19 @@ impl Prediction {
             other: other.as_ref(),
         };
         let answered = pair.answer(&machine, text, args).map_err(Failure::input)?;
-        let (placed, versus, effects, terms) = answered;
+        let (mut placed, mut versus, effects, terms) = answered;
+        let known_rate = works::known(asked.kind(), Asked::Rate)?;
+        widen(&mut placed.rate, &known_rate);
+        let mut known_gain = None;
+        if let Some(versus) = &mut versus {
+            widen(&mut versus.placed.rate, &known_rate);
+            let known = works::known(asked.kind(), Asked::Gain)?;
+            widen(&mut versus.gain, &known);
+            known_gain = Some(known);
+        }
         Ok(Prediction {
+            known_rate,
+            known_gain,
             own: placed,
             versus,
             effects,
@@ -183,6 +201,12 @@ impl PricedPair<'_> {
             None => Ok(own),
         }
     }
+}
+
+/// Widens a range to what the checks of this kind of work miss: errors of the model's form are not
+/// in the intervals of a profile's numbers.
+fn widen(range: &mut Uncertainty, known: &Known) {
+    (range.low, range.high) = known.widen(range.answer, range.low, range.high);
 }
 
 /// Refuses a load on a tier that the machine does not have: the solver would ignore it without

@@ -4,6 +4,7 @@ use super::answer::{PlacementResult, Prediction};
 use super::question::RequestedWork;
 use crate::failure::Failure;
 use serde_json::{Value, json};
+use tierloom_calibrate::Known;
 use tierloom_model::Figure;
 use tierloom_model::sensitivity::{Contribution, Effect, TermEffect, Uncertainty};
 use tierloom_record::Provenance;
@@ -39,10 +40,14 @@ fn prediction(asked: &RequestedWork, p: &Prediction) -> Value {
         "tuple": asked.tuple(),
         "bytes_per_tuple": asked.bytes_per_tuple(),
         "result": placed(asked, &p.own),
+        "checked": known(&p.known_rate),
     });
     if let Some(versus) = &p.versus {
         value["versus"] = placed(asked, &versus.placed);
         value["gain"] = range(&versus.gain);
+    }
+    if let Some(gain) = &p.known_gain {
+        value["gain_checked"] = known(gain);
     }
     if let Some(effects) = &p.effects {
         value["sensitivity"] = effects.iter().map(effect).collect();
@@ -62,6 +67,17 @@ fn placed(asked: &RequestedWork, placed: &PlacementResult) -> Value {
         "gbps_low": gbps(placed.rate.low),
         "gbps_high": gbps(placed.rate.high),
         "solution": placed.solution,
+    })
+}
+
+/// What checks show about this kind of work.
+fn known(k: &Known) -> Value {
+    json!({
+        "kind": k.kind,
+        "figures": k.figures,
+        "median": k.median,
+        "worst": k.worst,
+        "text": k.to_string(),
     })
 }
 

@@ -64,6 +64,14 @@ impl RequestedWork {
         }
     }
 
+    /// The kind of work, by which published figures are found; `None` for phases.
+    pub fn kind(&self) -> Option<&'static str> {
+        match &self.source {
+            Source::Work(work) => Some(work.name()),
+            Source::Phases(_) => None,
+        }
+    }
+
     /// The number of tuples that a rate counts: the benchmark's, or those of all phases together.
     pub fn tuples(&self) -> f64 {
         match &self.source {
@@ -83,6 +91,7 @@ impl RequestedWork {
                 Work::Filter(_) | Work::Scan(_) => "a value",
                 Work::Tree(_) => "an operation",
                 Work::Ssb(_) => "a row of the fact table",
+                Work::Tpch(_) => "a row of a pass over a table",
                 Work::Build(_) | Work::Probe(_) | Work::Aggregate(_) | Work::Partition(_) => {
                     "a row"
                 }

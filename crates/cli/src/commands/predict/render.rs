@@ -19,8 +19,12 @@ pub fn text(asked: &RequestedWork, p: &Prediction, all: bool) -> String {
     out += &format!("{}\n", phases(&p.own.solution, asked.tuples()));
     out += &format!("{}\n", tiers(&p.own.solution));
     out += &throughput(asked, &p.own);
+    out += &format!("How well rates are known: {}.\n", p.known_rate);
     if let Some(versus) = &p.versus {
         out += &compared(asked, versus);
+    }
+    if let Some(known) = &p.known_gain {
+        out += &format!("How well comparisons are known: {known}.\n");
     }
     let of = if p.versus.is_some() {
         "gain"
@@ -181,7 +185,7 @@ fn throughput(asked: &RequestedWork, placed: &PlacementResult) -> String {
         )
     });
     format!(
-        "Throughput (modelled): {} Mtuples/s{counted} (a tuple is {}). Range over the uncertainty of the profile: {} to {} Mtuples/s ({} to {}).\n{}",
+        "Throughput (modelled): {} Mtuples/s{counted} (a tuple is {}). Range over the uncertainty of the profile and what checks miss: {} to {} Mtuples/s ({} to {}).\n{}",
         number(rate.answer / 1e6),
         asked.tuple(),
         number(rate.low / 1e6),
@@ -237,7 +241,7 @@ fn verdict(gain: &Uncertainty) -> &'static str {
     } else if gain.low == gain.high {
         "The same."
     } else {
-        "The uncertainty of the profile leaves open which is faster."
+        "The range leaves open which is faster."
     }
 }
 

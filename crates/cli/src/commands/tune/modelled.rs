@@ -4,10 +4,11 @@ use super::{Args, Modelled, Outcome, Tuning, stamp};
 use crate::failure::Failure;
 use crate::works;
 use std::path::Path;
+use tierloom_calibrate::{Asked, Known};
 use tierloom_model::reference::work::Work;
 use tierloom_model::search::Moved;
 use tierloom_model::{Machine, Provenance as Profile, StructureClass, profiles};
-use tierloom_record::Provenance;
+use tierloom_record::{Provenance, TuneRecord};
 use tierloom_suite::machine;
 use tierloom_tune::modelled::{Question, tune};
 use tierloom_tune::work::USUAL;
@@ -49,8 +50,10 @@ fn one(
             tiers: &tiers,
             moved: moved.clone(),
         };
-        let tuned = tune(&question, &stamp)
+        let mut tuned = tune(&question, &stamp)
             .map_err(|error| Failure::input(format!("phase {name}: {error}")))?;
+        let known = works::known(Some(work.name()), Asked::Gain)?;
+        widen(&mut tuned.record, tuned.best.share, &known);
         Ok(Outcome {
             modelled: Some(Modelled {
                 gain_over_equal: tuned.best.gain_over_equal(),
@@ -78,6 +81,21 @@ fn one(
         outcomes: works.iter().map(outcome).collect::<Result<_, Failure>>()?,
         benches: Vec::new(),
     })
+}
+
+/// Widens the ranges of the gain and of the best share to what the checks of this kind of work
+/// miss, and says how well it is known.
+fn widen(record: &mut TuneRecord, share: f64, known: &Known) {
+    let gain = record.best_rate / record.dram_rate;
+    if let Some((low, high)) = &mut record.gain_range {
+        (*low, *high) = known.widen(gain, *low, *high);
+    }
+    if let Some((low, high)) = &mut record.best_share_range {
+        (*low, *high) = known.widen_share(share, *low, *high);
+    }
+    record
+        .warnings
+        .push(format!("how well gains are known: {known}"));
 }
 
 /// The tiers of `--tiers`; by default all of the machine except memory of another socket, which

@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(id) = &args.explain {
         let figure = find(id, &files)?;
         library.check([figure]).map_err(Failure::input)?;
-        let explained = explain(figure, &library, &options).map_err(Failure::input)?;
+        let explained = explain(figure, &files, &library, &options).map_err(Failure::input)?;
         let known = Arithmetic::new(&files, &library).map_err(Failure::input)?;
         let from = known.follows_from(figure).map_err(Failure::input)?;
         // An implied figure also names the fitted ones that it follows from.

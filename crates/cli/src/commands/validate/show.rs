@@ -5,8 +5,8 @@ use crate::failure::Failure;
 use comfy_table::{Table, presets};
 use std::path::Path;
 use tierloom_calibrate::{
-    Explanation, FigurePoint, Library, Role, cells, heading, headline, is_miss, number, percent,
-    summaries, wrong_signs,
+    Explanation, FigurePoint, Library, Role, cells, distance, heading, headline, is_miss, number,
+    percent, summaries, wrong_signs,
 };
 use tierloom_record::{FigureRecord, FigureSummary};
 
@@ -50,7 +50,7 @@ fn table(records: &[FigureRecord], whole: Option<&[FigureRecord]>, rows: &[usize
     if whole.is_some() {
         header.push("error of the whole model");
     }
-    header.push("");
+    header.extend(["nearest fitted figure", ""]);
     table.set_header(header);
     for &row in rows {
         let record = &records[row];
@@ -67,6 +67,7 @@ fn table(records: &[FigureRecord], whole: Option<&[FigureRecord]>, rows: &[usize
         if let Some(whole) = whole.and_then(|w| w.get(row)) {
             line.push(cells(whole).error);
         }
+        line.push(record.nearest.as_ref().map_or_else(|| "-".into(), distance));
         let remark = record
             .remark
             .as_deref()
@@ -137,6 +138,10 @@ pub fn explanation(
         if let Some(line) = line.filter(|l| !l.is_empty()) {
             text += &format!("{label}: {line}\n");
         }
+    }
+    if let Some(nearest) = &record.nearest {
+        let far = distance(nearest);
+        text += &format!("nearest fitted figure: {}, distance {far}\n", nearest.id);
     }
     match from {
         Some([]) => text += "follows from the form of the model, whatever the numbers are\n",

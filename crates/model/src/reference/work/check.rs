@@ -60,6 +60,10 @@ impl Work {
                 ("writes", t.writes, share),
                 ("compute_ns", t.compute_ns, not_negative),
             ],
+            Work::Tpch(t) => vec![
+                ("scale_factor", t.scale_factor, positive),
+                ("compute_ns", t.compute_ns, not_negative),
+            ],
             Work::Ssb(s) => vec![
                 ("scale_factor", s.scale_factor, positive),
                 ("bytes_per_value", f64::from(s.bytes_per_value), positive),

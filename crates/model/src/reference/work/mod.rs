@@ -7,11 +7,26 @@
 
 mod check;
 mod phases;
+mod tpch;
 
 use crate::error::ModelError;
 use crate::work::{LINE_BYTES, Op, Phase, PhaseKind, StructureClass};
 use phases::lines_phase;
 use serde::{Deserialize, Serialize};
+pub use tpch::Tpch;
+
+/// Compute time of a scalar loop over values of 8 bytes, ns per value.
+///
+/// This and the following times are those of the operators of `tierloom-operators`, plain form, on
+/// one core with structures in its caches (docs/model.md, "Time per tuple of operators"); a third
+/// to both sides is their interval.
+pub const VALUE_NS: f64 = 0.68;
+
+/// Compute time of a probe of a hash table, ns per row; inserts take 3.5 to 7.5.
+pub const PROBE_NS: f64 = 1.9;
+
+/// Compute time of radix partitioning, ns per row and pass, mean of counting and writing.
+pub const PARTITION_NS: f64 = 2.5;
 
 /// One microbenchmark. In YAML and JSON a map with one key: `{ probe: { rows: 1e9 } }`.
 ///
@@ -55,17 +70,20 @@ pub enum Work {
     /// One query of the Star Schema Benchmark ("q2.1"), or all ("all"); a tuple is a row of the
     /// fact table.
     Ssb(Ssb),
+    /// The 22 queries of TPC-H once, one after the other; a tuple is a row of a pass.
+    Tpch(Tpch),
 }
 
 /// Parameters of sequential streams.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stream {
-    /// Use vector instructions; true by default.
+    /// Use vector instructions; true by default. A scalar loop takes [`VALUE_NS`] for each 8 bytes
+    /// of a line.
     pub simd: bool,
     /// Size of the stream, bytes, all workers together.
     pub bytes: f64,
-    /// Compute time per line, ns.
+    /// Further compute time per line, ns.
     pub compute_ns: f64,
 }
 
@@ -156,7 +174,7 @@ impl Default for Join {
             table_bytes: 16e9,
             lines_per_row: 1.0,
             prefetched: false,
-            compute_ns: 0.0,
+            compute_ns: PROBE_NS,
         }
     }
 }
@@ -171,9 +189,10 @@ pub struct Filter {
     pub value_bytes: f64,
     /// Size of `input`, bytes.
     pub bytes: f64,
-    /// Use vector instructions; false by default.
+    /// Use vector instructions; false by default. A scalar loop takes [`VALUE_NS`] per value that
+    /// is read.
     pub simd: bool,
-    /// Compute time per value that is read, ns.
+    /// Further compute time per value that is read, ns.
     pub compute_ns: f64,
 }
 
@@ -202,6 +221,9 @@ pub struct Partition {
     /// Number of reads of the input, at least 1: all but the last build histograms, the last one
     /// writes.
     pub read_passes: u32,
+    /// All workers write to the same positions of the output, so that its lines move from core to
+    /// core; false by default.
+    pub same_positions: bool,
     /// Compute time per row and pass, ns.
     pub compute_ns: f64,
 }
@@ -213,7 +235,8 @@ impl Default for Partition {
             row_bytes: 8.0,
             fanout: 64,
             read_passes: 2,
-            compute_ns: 0.0,
+            same_positions: false,
+            compute_ns: PARTITION_NS,
         }
     }
 }
@@ -337,6 +360,7 @@ impl Work {
             Work::Aggregate(_) => "aggregate",
             Work::Tree(_) => "tree",
             Work::Ssb(_) => "ssb",
+            Work::Tpch(_) => "tpch",
         }
     }
 
@@ -393,6 +417,7 @@ impl Work {
             Work::Scan(s) => vec![s.phase()],
             Work::Tree(t) => vec![t.phase()],
             Work::Ssb(s) => s.phases(workers),
+            Work::Tpch(t) => t.phases(),
         })
     }
 
@@ -412,6 +437,7 @@ impl Work {
             Work::Scan(s) => s.rows,
             Work::Tree(_) => Tree::OPERATIONS,
             Work::Ssb(s) => 6e6 * s.scale_factor,
+            Work::Tpch(t) => t.tuples(),
         }
     }
 
@@ -428,7 +454,7 @@ impl Work {
             Work::Partition(p) => Some(p.row_bytes * f64::from(p.read_passes + 1)),
             Work::Scan(s) => Some(s.value_bytes),
             Work::Build(j) | Work::Probe(j) | Work::Aggregate(j) => Some(j.row_bytes),
-            Work::Chase(_) | Work::Tree(_) | Work::Ssb(_) => None,
+            Work::Chase(_) | Work::Tree(_) | Work::Ssb(_) | Work::Tpch(_) => None,
         }
     }
 
@@ -463,6 +489,7 @@ impl Work {
             Work::Scan(s) => s.compute_ns += more_ns,
             Work::Tree(t) => t.compute_ns += more_ns,
             Work::Ssb(s) => s.compute_ns += more_ns,
+            Work::Tpch(t) => t.compute_ns += more_ns,
         }
         self
     }
@@ -490,6 +517,7 @@ mod tests {
             Work::Scan(Scan::default()),
             Work::Tree(Tree::default()),
             Work::Ssb(Ssb::default()),
+            Work::Tpch(Tpch::default()),
         ]
     }
 

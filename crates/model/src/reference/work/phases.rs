@@ -2,14 +2,15 @@
 //!
 //! Each translation counts lines per tuple; compute times are parameters and never guessed here.
 
-use super::{Chase, Filter, Join, Partition, RandomAccess, Scan, Ssb, Stream, Tree};
+use super::{Chase, Filter, Join, Partition, RandomAccess, Scan, Ssb, Stream, Tree, VALUE_NS};
 use crate::reference::ssb;
 use crate::work::{Access, LINE_BYTES, Op, Pattern, Phase, PhaseKind, StructureClass};
 
 /// Stream with one line per tuple.
 fn stream(structure: &str, op: Op, stream: &Stream) -> Access {
     Access {
-        simd: stream.simd,
+        // A loop over one array: scalar ones differ from vector ones by their time per value.
+        simd: true,
         op,
         ..Access::sequential_read(structure, LINE_BYTES, stream.bytes as u64)
     }
@@ -35,7 +36,12 @@ pub(super) fn lines_phase(
     s: &Stream,
     touched: &[(&str, Op)],
 ) -> Phase {
-    let phase = Phase::new(name, kind, s.bytes / LINE_BYTES).compute_ns(s.compute_ns);
+    let scalar = if s.simd {
+        0.0
+    } else {
+        VALUE_NS * LINE_BYTES / 8.0
+    };
+    let phase = Phase::new(name, kind, s.bytes / LINE_BYTES).compute_ns(s.compute_ns + scalar);
     touched.iter().fold(phase, |phase, (structure, op)| {
         phase.access(stream(structure, *op, s))
     })
@@ -106,7 +112,8 @@ impl Filter {
         // Strides are whole lines, so steps that are not a multiple of a line are rounded.
         let stride = (step_bytes / LINE_BYTES).round().max(1.0) as u32;
         let access = Access {
-            simd: self.simd,
+            // A loop over one array, whichever instructions it has.
+            simd: true,
             lines_per_tuple: lines,
             pattern: if stride > 1 {
                 Pattern::Strided { lines: stride }
@@ -115,8 +122,9 @@ impl Filter {
             },
             ..Access::sequential_read("input", LINE_BYTES, self.bytes as u64)
         };
+        let scalar = if self.simd { 0.0 } else { VALUE_NS };
         Phase::new("filter", PhaseKind::Filter, self.values())
-            .compute_ns(self.compute_ns)
+            .compute_ns(self.compute_ns + scalar)
             .access(access)
     }
 }
@@ -131,9 +139,12 @@ impl Partition {
                 .compute_ns(self.compute_ns)
                 .access(read())
         });
+        let partitions = self.fanout;
         let write = Access {
-            pattern: Pattern::Scatter {
-                partitions: self.fanout,
+            pattern: if self.same_positions {
+                Pattern::Contended { partitions }
+            } else {
+                Pattern::Scatter { partitions }
             },
             class: StructureClass::SortRun,
             ..sequential("output", Op::Write, self.row_bytes, bytes)

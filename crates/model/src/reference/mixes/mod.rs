@@ -1,14 +1,14 @@
 //! Hand-written phases of known workloads, for placement questions before anything was executed.
 //!
-//! SSB is in [`tierloom_model::reference::ssb`]; TPC-H is here. Phases captured from executions
+//! SSB is in [`crate::reference::ssb`]; TPC-H is here. Phases captured from executions
 //! describe one engine more exactly, and can replace these wherever a [`Mix`] is accepted.
 
 mod schema;
 mod tpch;
 
+use crate::reference::ssb::lines_touched;
+use crate::work::{Access, LINE_BYTES, Op, Phase, PhaseKind, StructureClass};
 use std::collections::BTreeMap;
-use tierloom_model::reference::ssb::lines_touched;
-use tierloom_model::{Access, LINE_BYTES, Op, Phase, PhaseKind, StructureClass};
 use tpch::{Out, Pipeline};
 
 /// Queries by name, each with its phases.
@@ -65,7 +65,7 @@ pub struct ColumnSize {
 
 /// All columns of TPC-H at a scale factor, including those that no query reads.
 pub fn tpch_columns(scale_factor: f64) -> Vec<ColumnSize> {
-    let of = |table: &'static schema::Table| {
+    let of = |table: &'static schema::TableSchema| {
         table.columns.iter().map(move |c| ColumnSize {
             column: format!("{}.{}", table.name, c.name),
             size_bytes: (table.rows * scale_factor * c.width) as u64,

@@ -13,7 +13,7 @@ pub(super) struct Column {
 }
 
 /// A table, its rows at scale factor 1, and its columns.
-pub(super) struct Table {
+pub(super) struct TableSchema {
     pub name: &'static str,
     pub rows: f64,
     pub columns: &'static [Column],
@@ -43,8 +43,8 @@ const fn text(name: &'static str, length: f64) -> Column {
 }
 
 /// The six tables that grow with the scale factor; nation and region (30 rows) are negligible.
-pub(super) const TABLES: [Table; 6] = [
-    Table {
+pub(super) const TABLES: [TableSchema; 6] = [
+    TableSchema {
         name: "lineitem",
         rows: 6_000_000.0,
         columns: &[
@@ -66,7 +66,7 @@ pub(super) const TABLES: [Table; 6] = [
             text("l_comment", 26.5),
         ],
     },
-    Table {
+    TableSchema {
         name: "orders",
         rows: 1_500_000.0,
         columns: &[
@@ -81,7 +81,7 @@ pub(super) const TABLES: [Table; 6] = [
             text("o_comment", 48.5),
         ],
     },
-    Table {
+    TableSchema {
         name: "partsupp",
         rows: 800_000.0,
         columns: &[
@@ -92,7 +92,7 @@ pub(super) const TABLES: [Table; 6] = [
             text("ps_comment", 123.5),
         ],
     },
-    Table {
+    TableSchema {
         name: "part",
         rows: 200_000.0,
         columns: &[
@@ -107,7 +107,7 @@ pub(super) const TABLES: [Table; 6] = [
             text("p_comment", 13.5),
         ],
     },
-    Table {
+    TableSchema {
         name: "customer",
         rows: 150_000.0,
         columns: &[
@@ -121,7 +121,7 @@ pub(super) const TABLES: [Table; 6] = [
             text("c_comment", 72.5),
         ],
     },
-    Table {
+    TableSchema {
         name: "supplier",
         rows: 10_000.0,
         columns: &[
@@ -137,7 +137,7 @@ pub(super) const TABLES: [Table; 6] = [
 ];
 
 /// Table and width in bytes of a column; names are unique across TPC-H tables.
-pub(super) fn column(name: &str) -> Option<(&'static Table, f64)> {
+pub(super) fn column(name: &str) -> Option<(&'static TableSchema, f64)> {
     TABLES.iter().find_map(|table| {
         let column = table.columns.iter().find(|c| c.name == name)?;
         Some((table, column.width))
