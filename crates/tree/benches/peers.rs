@@ -64,7 +64,7 @@ impl Map for Ours {
             let mut pinned = session.pin();
             for operation in some {
                 match *operation {
-                    Operation::Get(key) => sum += pinned.get(key).unwrap_or(1),
+                    Operation::Get(key) => sum = sum.wrapping_add(pinned.get(key).unwrap_or(1)),
                     Operation::Insert(key) => {
                         pinned.insert(key, key >> 8).unwrap();
                     }
@@ -98,7 +98,10 @@ impl Map for Congee {
             let guard = crossbeam_epoch::pin();
             for operation in some {
                 match *operation {
-                    Operation::Get(key) => sum += self.0.get(key, &guard).unwrap_or(1) as u64,
+                    Operation::Get(key) => {
+                        let value = self.0.get(key, &guard).unwrap_or(1) as u64;
+                        sum = sum.wrapping_add(value);
+                    }
                     Operation::Insert(key) => {
                         self.0.insert(key, (key >> 8) as usize, &guard).unwrap();
                     }
@@ -125,7 +128,10 @@ impl Map for Skip {
         let mut sum = 0_u64;
         for operation in operations {
             match *operation {
-                Operation::Get(key) => sum += self.0.get(&key).map_or(1, |entry| *entry.value()),
+                Operation::Get(key) => {
+                    let value = self.0.get(&key).map_or(1, |entry| *entry.value());
+                    sum = sum.wrapping_add(value);
+                }
                 Operation::Insert(key) => {
                     self.0.insert(key, key >> 8);
                 }
@@ -152,7 +158,10 @@ impl Map for Index {
             let guard = scc::Guard::new();
             for operation in some {
                 match *operation {
-                    Operation::Get(key) => sum += self.0.peek(&key, &guard).copied().unwrap_or(1),
+                    Operation::Get(key) => {
+                        let value = self.0.peek(&key, &guard).copied().unwrap_or(1);
+                        sum = sum.wrapping_add(value);
+                    }
                     Operation::Insert(key) => {
                         let _ = self.0.insert_sync(key, key >> 8);
                     }
