@@ -163,14 +163,6 @@ pub struct Uncertainty {
     pub contributions: Vec<Contribution>,
 }
 
-/// Numbers that are counted and not measured, or that affect no time.
-fn is_counted(path: &str) -> bool {
-    matches!(
-        path.rsplit('.').next(),
-        Some("cores" | "near_cores" | "smt" | "devices" | "capacity_bytes" | "page_bytes")
-    )
-}
-
 /// Range of a result over the uncertainty of the profile's numbers.
 ///
 /// Each number alone is put to both ends of its interval ([`interval`]: `low` and `high` of the
@@ -191,7 +183,7 @@ pub fn uncertainty(
     let (mut contributions, mut below, mut above) = (Vec::new(), 0.0, 0.0);
     for figure in machine.figures() {
         let (from, to) = interval(&figure);
-        if is_counted(&figure.path) || from == to {
+        if figure.is_counted() || from == to {
             continue;
         }
         let ends = [

@@ -130,7 +130,7 @@ fn band(problem: &Problem<'_>, curve: &[(f64, f64)]) -> Result<Vec<(f64, f64)>, 
     for _ in 0..BAND_MACHINES {
         let mut machine = problem.machine.clone();
         for figure in problem.machine.figures() {
-            if is_counted(&figure.path) {
+            if figure.is_counted() {
                 continue;
             }
             let (low, high) = search::interval(&figure);
@@ -152,14 +152,6 @@ fn band(problem: &Problem<'_>, curve: &[(f64, f64)]) -> Result<Vec<(f64, f64)>, 
         }
     }
     Ok(band)
-}
-
-/// Whether a number is a count or a size that is known exactly.
-fn is_counted(path: &str) -> bool {
-    matches!(
-        path.rsplit('.').next(),
-        Some("cores" | "near_cores" | "smt" | "devices" | "capacity_bytes" | "page_bytes")
-    )
 }
 
 /// Weights in the form of records.

@@ -46,9 +46,9 @@ impl Simulated {
         let mut random = SplitMix::new(seed);
         for figure in machine.figures() {
             let x = figure.value * (0.8 + 0.4 * random.uniform());
-            let x = match figure.path.rsplit('.').next().unwrap_or_default() {
-                "cores" | "near_cores" | "smt" | "devices" | "capacity_bytes" | "page_bytes"
-                | "entries" => continue,
+            let x = match figure.key() {
+                _ if figure.is_counted() => continue,
+                "entries" => continue,
                 "knee" => x.min(0.95),
                 "overlap" | "duplex" | "random_share" | "prefetched_share" => x.min(1.0),
                 "ratio_at_peak" | "smt_yield" | "smt_gain" | "dependent" | "walkers" => x.max(1.0),

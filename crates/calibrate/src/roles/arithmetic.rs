@@ -5,7 +5,7 @@ use crate::error::CalibrateError;
 use crate::figures::{FigureFile, FigurePoint, Role};
 use crate::library::Library;
 use crate::price::price_smoothly;
-use tierloom_model::{Machine, Options};
+use tierloom_model::{Figure, Machine, Options};
 
 /// Random perturbations of the library.
 const DRAWS: u64 = 24;
@@ -117,7 +117,7 @@ fn drawn(library: &Library, draw: u64) -> Library {
         let paths: Vec<(String, f64)> = machine
             .figures()
             .into_iter()
-            .filter(|f| !is_counted(&f.path))
+            .filter(|f| !is_fixed(f))
             .map(|f| (f.path, f.value))
             .collect();
         for (path, value) in paths {
@@ -135,17 +135,12 @@ fn drawn(library: &Library, draw: u64) -> Library {
     moved
 }
 
-fn is_counted(path: &str) -> bool {
-    [
-        "cores",
-        "near_cores",
-        "smt",
-        "devices",
-        "capacity_bytes",
-        "walkers",
-    ]
-    .iter()
-    .any(|counted| path == *counted || path.ends_with(&format!(".{counted}")))
+/// Whether a number is not perturbed. The page size is: translation depends on it.
+fn is_fixed(figure: &Figure) -> bool {
+    match figure.key() {
+        "page_bytes" => false,
+        key => key == "walkers" || figure.is_counted(),
+    }
 }
 
 /// Perturbs a number; in the other direction, or not at all, if the machine would be invalid.

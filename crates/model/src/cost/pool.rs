@@ -12,6 +12,7 @@ use super::kind::Kind;
 use super::offer::Offer;
 use super::pool_parts::PoolParts;
 use super::prices::Prices;
+use serde::Serialize;
 
 /// Demand for memory of several hosts over time.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,7 +90,7 @@ impl JointDemand {
 }
 
 /// What is bought for a demand, and its price.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PoolOffer {
     /// One host of the pool, or each host of those without one, as text.
     pub hosts: Vec<String>,

@@ -331,6 +331,21 @@ pub struct Figure {
     pub high: Option<f64>,
 }
 
+impl Figure {
+    /// Last part of the path ("read_gbps").
+    pub fn key(&self) -> &str {
+        self.path.rsplit('.').next().unwrap_or(&self.path)
+    }
+
+    /// Whether the number is counted and not measured, or affects no time: it is never uncertain.
+    pub fn is_counted(&self) -> bool {
+        matches!(
+            self.key(),
+            "cores" | "near_cores" | "smt" | "devices" | "capacity_bytes" | "page_bytes"
+        )
+    }
+}
+
 impl Machine {
     /// The tier called `name`; `None` if the machine has no such tier.
     pub fn tier(&self, name: &str) -> Option<&Tier> {

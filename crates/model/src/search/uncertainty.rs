@@ -62,14 +62,6 @@ pub(super) fn possible(path: &str, x: f64) -> f64 {
     }
 }
 
-/// Numbers that do not affect times, or that are counted and not estimated.
-fn is_certain(path: &str) -> bool {
-    matches!(
-        path.rsplit('.').next(),
-        Some("capacity_bytes" | "devices" | "smt" | "page_bytes" | "near_cores")
-    )
-}
-
 /// Tests the recommendation on other machines within the profile's uncertainty.
 ///
 /// Every number alone is put to both ends of its [`interval`]; then 64 machines are sampled with
@@ -127,7 +119,9 @@ struct Varied<'a> {
 impl<'a> Varied<'a> {
     fn of(figure: &'a Figure) -> Option<Self> {
         let (low, high) = interval(figure);
-        (low < high && !is_certain(&figure.path)).then_some(Varied {
+        // Other numbers of cores are tried too.
+        let is_certain = figure.is_counted() && figure.key() != "cores";
+        (low < high && !is_certain).then_some(Varied {
             path: &figure.path,
             label: &figure.label,
             value: figure.value,

@@ -72,18 +72,7 @@ impl Number {
 
 /// Whether a number is estimated: counts are known exactly, and 0 cannot be scaled by a factor.
 pub(super) fn is_uncertain(figure: &Figure) -> bool {
-    let counted = matches!(
-        figure.path.rsplit('.').next(),
-        Some(
-            "capacity_bytes"
-                | "devices"
-                | "smt"
-                | "page_bytes"
-                | "cores"
-                | "near_cores"
-                | "entries"
-        )
-    );
+    let counted = figure.is_counted() || figure.key() == "entries";
     figure.value > 0.0 && !counted
 }
 

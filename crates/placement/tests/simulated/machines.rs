@@ -107,10 +107,10 @@ fn perturbed(machine: &Machine, seed: u64) -> Machine {
     let mut truth = machine.clone();
     for figure in machine.figures() {
         let x = figure.value * (0.8 + 0.4 * random.uniform());
-        let x = match figure.path.rsplit('.').next().unwrap() {
+        let x = match figure.key() {
             // Counts and sizes that the operating system reports are never wrong.
-            "cores" | "near_cores" | "smt" | "devices" | "entries" | "page_bytes"
-            | "capacity_bytes" => figure.value,
+            _ if figure.is_counted() => figure.value,
+            "entries" => figure.value,
             "ratio_at_peak" | "smt_yield" | "walkers" => x.max(1.0),
             "knee" => x.min(0.99),
             "overlap" | "duplex" | "random_share" | "prefetched_share" => x.min(1.0),

@@ -25,24 +25,12 @@ struct PoolCost<'a> {
     hosts: u32,
     own_peaks_gib: Vec<u64>,
     joint_peak_gib: u64,
-    own: Option<Offered<'a>>,
-    own_cxl: Option<Offered<'a>>,
-    pool: Option<Offered<'a>>,
+    own: Option<&'a PoolOffer>,
+    own_cxl: Option<&'a PoolOffer>,
+    pool: Option<&'a PoolOffer>,
     saving: Option<f64>,
     break_even_hosts: Option<u32>,
     sensitivities: Vec<Sensitive<'a>>,
-}
-
-#[derive(Serialize)]
-struct Offered<'a> {
-    hosts: &'a [String],
-    devices: u32,
-    boxes: u32,
-    dram_gib: u64,
-    cxl_gib: u64,
-    price: f64,
-    pool_price: f64,
-    stranded_gib: u64,
 }
 
 #[derive(Serialize)]
@@ -203,19 +191,6 @@ fn demand_gib(cell: &str) -> Option<u64> {
         .then_some(gib.ceil() as u64)
 }
 
-fn offered(offer: Option<&PoolOffer>) -> Option<Offered<'_>> {
-    offer.map(|offer| Offered {
-        hosts: &offer.hosts,
-        devices: offer.devices,
-        boxes: offer.boxes,
-        dram_gib: offer.dram_gib,
-        cxl_gib: offer.cxl_gib,
-        price: offer.price,
-        pool_price: offer.pool_price,
-        stranded_gib: offer.stranded_gib,
-    })
-}
-
 fn json<'a>(all: &'a Compared<'_>) -> PoolCost<'a> {
     let sensitive = |found: &'a PoolSensitivity| Sensitive {
         path: &found.path,
@@ -231,9 +206,9 @@ fn json<'a>(all: &'a Compared<'_>) -> PoolCost<'a> {
         hosts: all.demand.hosts(),
         own_peaks_gib: all.demand.own_peaks_gib(),
         joint_peak_gib: all.demand.joint_peak_gib(),
-        own: offered(all.found.own.as_ref()),
-        own_cxl: offered(all.found.own_cxl.as_ref()),
-        pool: offered(all.found.pool.as_ref()),
+        own: all.found.own.as_ref(),
+        own_cxl: all.found.own_cxl.as_ref(),
+        pool: all.found.pool.as_ref(),
         saving: all.found.saving(),
         break_even_hosts: all.hosts.flatten(),
         sensitivities: all.sensitivities.iter().map(sensitive).collect(),
