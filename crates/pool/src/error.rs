@@ -125,10 +125,35 @@ pub enum PoolError {
         needed_bytes: u64,
     },
     /// Another process is the manager.
-    #[error("{} is open in another process; end that one first", path.display())]
+    #[error(
+        "{} is open in another process; end that one first, or let `pool serve` have it: then \
+         several processes can use it", path.display()
+    )]
     Managed {
         /// The first member.
         path: PathBuf,
+    },
+    /// There is no manager to join.
+    #[error("{}: nobody serves this pool; start `pool serve` on it", path.display())]
+    NotServed {
+        /// The first member.
+        path: PathBuf,
+    },
+    /// The manager does not answer.
+    #[error("{}: the manager cannot be reached: {why}; see whether `pool serve` still runs", path.display())]
+    Unreachable {
+        /// The first member.
+        path: PathBuf,
+        /// What happened.
+        why: String,
+    },
+    /// The manager does not do what it was asked for.
+    #[error("{message}")]
+    Refused {
+        /// Its error.
+        message: String,
+        /// Whether that is bad input.
+        is_bad_input: bool,
     },
     /// Another host's processes may open the pool.
     #[error(
@@ -361,6 +386,7 @@ impl PoolError {
     /// Whether the request cannot be fulfilled as it was made, whatever the machine does.
     pub fn is_bad_input(&self) -> bool {
         match self {
+            Self::Refused { is_bad_input, .. } => *is_bad_input,
             Self::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
             Self::Device(_)
             | Self::NotAFile { .. }
@@ -385,6 +411,8 @@ impl PoolError {
             | Self::Impossible { .. }
             | Self::Truncated { .. }
             | Self::Managed { .. }
+            | Self::NotServed { .. }
+            | Self::Unreachable { .. }
             | Self::Alive { .. }
             | Self::Fenced { .. }
             | Self::StaleHost { .. }

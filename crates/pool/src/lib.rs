@@ -61,7 +61,7 @@ mod tests;
 pub use error::PoolError;
 pub use format::Coherence;
 pub use pool::{
-    Attached, CreateOptions, CreatePlan, Draft, Finished, HostStatus, MemberStatus, OpenOptions,
-    OperatorScratch, Pool, PoolStatus, RegionStatus, Scratch, ScratchSpec, ShrinkPlan, TableSpec,
+    Attached, Connect, CreateOptions, CreatePlan, Desk, Draft, Event, Finished, HostStatus,
+    ManagerLink, MemberStatus, OpenOptions, OperatorScratch, Pool, PoolStatus, RegionStatus, Scratch, ScratchSpec, ShrinkPlan, TableSpec,
 };
 pub use state::{HostState, RegionKind, RegionState, Space, Spread};

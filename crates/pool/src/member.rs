@@ -161,6 +161,19 @@ impl Member {
         })
     }
 
+    /// Shows other processes of this host that the process of an incarnation is alive, until the
+    /// member is closed.
+    pub(crate) fn lock_process(&self, incarnation: u64) -> Result<(), PoolError> {
+        shared::lock(&self.file, process_lock(incarnation), 1)
+            .map_err(|source| refused("lock", &self.path, source))
+    }
+
+    /// Whether the process of an incarnation is alive, on this host.
+    pub(crate) fn is_process_alive(&self, incarnation: u64) -> Result<bool, PoolError> {
+        shared::is_locked(&self.file, process_lock(incarnation), 1)
+            .map_err(|source| refused("look for locks of", &self.path, source))
+    }
+
     /// Gives a range its blocks, so that a full file system is an error here and no SIGBUS later.
     pub(crate) fn allocate(&self, offset: u64, bytes: u64) -> Result<(), PoolError> {
         if self.device {
@@ -251,6 +264,11 @@ impl Member {
             }),
         }
     }
+}
+
+/// The byte that the process of an incarnation locks: behind the end of every file.
+fn process_lock(incarnation: u64) -> u64 {
+    1 << 62 | incarnation >> 2
 }
 
 /// What the first bytes of something are, for messages: known signatures by name.

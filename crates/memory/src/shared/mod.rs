@@ -59,6 +59,15 @@ pub fn lock(file: &File, offset_bytes: u64, size_bytes: usize) -> io::Result<()>
     })
 }
 
+/// Whether another opening of a file or DAX device, on this host, has a lock in these bytes. They
+/// need not exist: locks are of numbers.
+///
+/// # Errors
+/// What the system says, for instance about a file system without such locks.
+pub fn is_locked(file: &File, offset_bytes: u64, size_bytes: usize) -> io::Result<bool> {
+    files::is_range_locked(file, offset_bytes, size_bytes).map_err(io::Error::from_raw_os_error)
+}
+
 /// How often pages of mapped files were found to be gone in this process: a file was made shorter,
 /// or memory failed. What is read there is zeroes, so nothing that was computed meanwhile from a
 /// [`SharedRange`] may be believed.

@@ -136,7 +136,7 @@ impl SharedRange {
     /// # Errors
     /// `ENOMEM` if the reserved addresses do not suffice; otherwise what `mmap` says.
     pub fn append(&mut self, file: &File, offset_bytes: u64, size_bytes: usize) -> io::Result<()> {
-        if size_bytes > self.reserved_bytes - self.mapped_bytes {
+        if size_bytes > self.room_bytes() {
             return Err(io::Error::from_raw_os_error(libc::ENOMEM));
         }
         let offset = libc::off_t::try_from(offset_bytes)
@@ -166,6 +166,11 @@ impl SharedRange {
     /// are zeroes since then, and stores to them reach no file.
     pub fn has_lost_pages(&self) -> bool {
         self.watched.as_ref().is_some_and(Watched::has_lost)
+    }
+
+    /// Bytes of reserved addresses that nothing is mapped to.
+    pub fn room_bytes(&self) -> usize {
+        self.reserved_bytes - self.mapped_bytes
     }
 
     /// Mapped bytes.

@@ -99,18 +99,38 @@ pub(crate) fn allocate_blocks(
 /// Locks a byte range for this open file description, until it is closed. Other descriptions, those
 /// of this process included, are refused (`EAGAIN` or `EACCES`).
 pub(crate) fn lock_range(file: &File, offset_bytes: u64, size_bytes: usize) -> Result<(), i32> {
-    // SAFETY: all zeroes is a valid value of this plain struct. `l_pid` must be 0 for such locks.
-    let mut lock: libc::flock64 = unsafe { std::mem::zeroed() };
-    lock.l_type = libc::F_WRLCK as libc::c_short;
-    lock.l_whence = libc::SEEK_SET as libc::c_short;
-    lock.l_start = libc::off64_t::try_from(offset_bytes).map_err(|_| libc::EOVERFLOW)?;
-    lock.l_len = libc::off64_t::try_from(size_bytes).map_err(|_| libc::EOVERFLOW)?;
+    let lock = write_lock(offset_bytes, size_bytes)?;
     // SAFETY: the descriptor is open and `lock` is valid for reads.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } == 0 {
         Ok(())
     } else {
         Err(last_errno())
     }
+}
+
+/// Whether another open file description has a lock in a byte range.
+pub(crate) fn is_range_locked(
+    file: &File,
+    offset_bytes: u64,
+    size_bytes: usize,
+) -> Result<bool, i32> {
+    let mut lock = write_lock(offset_bytes, size_bytes)?;
+    // SAFETY: the descriptor is open and `lock` is valid for reads and writes.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) } == 0 {
+        Ok(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
+    } else {
+        Err(last_errno())
+    }
+}
+
+fn write_lock(offset_bytes: u64, size_bytes: usize) -> Result<libc::flock64, i32> {
+    // SAFETY: all zeroes is a valid value of this plain struct. `l_pid` must be 0 for such locks.
+    let mut lock: libc::flock64 = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = libc::off64_t::try_from(offset_bytes).map_err(|_| libc::EOVERFLOW)?;
+    lock.l_len = libc::off64_t::try_from(size_bytes).map_err(|_| libc::EOVERFLOW)?;
+    Ok(lock)
 }
 
 #[cfg(test)]
@@ -131,6 +151,9 @@ mod tests {
         assert_eq!(lock_range(&first, 0, 4096), Ok(()));
         assert_eq!(lock_range(&second, 4096, 4096), Ok(()));
         assert!(lock_range(&second, 0, 8192).is_err());
+        assert_eq!(is_range_locked(&second, 0, 1), Ok(true));
+        assert_eq!(is_range_locked(&second, 4096, 1), Ok(false), "its own");
+        assert_eq!(is_range_locked(&first, 1 << 62, 1), Ok(false), "nobody's");
         drop(first);
         assert_eq!(lock_range(&second, 0, 8192), Ok(()));
     }

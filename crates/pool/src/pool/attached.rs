@@ -16,6 +16,9 @@ use crate::manifest::{self, CHUNK_BYTES, Manifest};
 use crate::member::Member;
 use crate::state::{Change, RegionEntry};
 
+/// How often a client looks for a table that others replace meanwhile.
+const PIN_TRIES: u32 = 16;
+
 /// A sealed table, mapped for reading: a stray store is a fault of the processor and changes
 /// nothing.
 ///
@@ -60,9 +63,8 @@ impl Pool {
     /// [`PoolError::UnknownTable`], [`PoolError::ManifestDamaged`], or the commit fails.
     pub fn attach(&self, name: &str) -> Result<Attached, PoolError> {
         let mut inner = self.inner();
-        let entry = inner.table(name)?.clone();
+        let entry = inner.pin(name)?;
         let region = entry.id;
-        inner.change(Change::Pin { region })?;
         let pin = Pinned {
             pool: self.clone(),
             region,
@@ -95,6 +97,22 @@ fn members_of(entry: &RegionEntry) -> Vec<u32> {
 }
 
 impl Inner {
+    /// Keeps the table `name`, as it is now, from being given to others.
+    fn pin(&mut self, name: &str) -> Result<RegionEntry, PoolError> {
+        let mut tries = 0;
+        loop {
+            self.refresh()?;
+            let entry = self.table(name)?.clone();
+            tries += 1;
+            match self.change(Change::Pin { region: entry.id }) {
+                Ok(_) => return Ok(entry),
+                // Another process has replaced it since the state was read.
+                Err(PoolError::RegionState { .. }) if self.seat.is_client() && tries < PIN_TRIES => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// What the pages of a region are, for audits.
     fn placing(&self, entry: &RegionEntry) -> Placing {
         let on = |member: &u32| self.members.get(*member as usize);

@@ -97,6 +97,7 @@ impl Pool {
             manifest: table.manifest,
             clean: table.clean,
         });
+        let seals = seals.collect();
         // In a statement of its own: drafts that are dropped after an error need the lock.
         let sealed = self.inner().change_all(seals);
         sealed?;
@@ -108,26 +109,38 @@ impl Pool {
 }
 
 impl Inner {
-    /// Commits a new region and maps it for writing. Its blocks are allocated before the commit.
+    /// Makes a new region and maps it for writing.
     pub(super) fn reserve(
         &mut self,
         change: Change,
     ) -> Result<(u64, Vec<Extents>, SharedRange), PoolError> {
-        let (next, outcome) = self.changed(change)?;
-        let Answer::Region(region) = outcome else {
+        let (region, runs) = self.take(change)?;
+        match self.map(&runs, Access::Write) {
+            Ok(range) => Ok((region, runs, range)),
+            Err(error) => {
+                self.give_up_unmapped(region);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a new region, which is still to be mapped.
+    pub(super) fn take(&mut self, change: Change) -> Result<(u64, Vec<Extents>), PoolError> {
+        let Answer::Region(region) = self.change(change)? else {
             unreachable!("reserving makes a region");
         };
-        let runs = next.region(region).map(|entry| entry.runs.clone());
-        let runs = runs.unwrap_or_default();
-        // Mapped before the commit too: then nothing can fail after it.
-        let range = self
-            .allocate(&runs)
-            .and_then(|()| self.map(&runs, Access::Write));
-        let committed = range.and_then(|range| self.commit(next).map(|()| range));
-        if committed.is_err() {
-            runs.iter().for_each(|run| self.give_back(*run));
-        }
-        committed.map(|range| (region, runs, range))
+        let runs = self.state.region(region).map(|entry| entry.runs.clone());
+        let (slot, incarnation) = (self.me.slot, self.me.incarnation);
+        // A client that was fenced a moment after has lost it again.
+        let runs = runs.ok_or(PoolError::StaleHost { slot, incarnation })?;
+        Ok((region, runs))
+    }
+
+    /// Gives a region of this process back that was never mapped.
+    pub(super) fn give_up_unmapped(&mut self, region: u64) {
+        let clean = Some(Clean::never_mapped());
+        // As below.
+        let _ = self.change(Change::Return { region, clean });
     }
 
     /// Gives a region of this process back that was mapped as `range`.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::create::{entry, take, write_superblock};
+use super::wire::Ask;
 use super::{CreateOptions, Pool};
 use crate::PoolError;
 use crate::format::Superblock;
@@ -21,6 +22,9 @@ impl Pool {
     /// fails.
     pub fn grow_member(&self, index: u32, bytes: u64) -> Result<(), PoolError> {
         let mut inner = self.inner();
+        if inner.seat.is_client() {
+            return inner.ask(Ask::Grow { index, bytes }).map(drop);
+        }
         let layout = inner.superblock.layout;
         let grow = |bytes: u64| Change::Grow {
             member: index,
@@ -39,8 +43,19 @@ impl Pool {
     /// # Errors
     /// As [`Pool::create`], [`PoolError::TooManyMembers`], or the commit fails.
     pub fn add_member(&self, path: &Path, options: &CreateOptions) -> Result<(), PoolError> {
-        let (mut member, new) = take(path, options)?;
         let mut inner = self.inner();
+        if inner.seat.is_client() {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            let (file_bytes, overwrite) = (options.file_bytes, options.overwrite);
+            return inner
+                .ask(Ask::AddMember {
+                    path,
+                    file_bytes,
+                    overwrite,
+                })
+                .map(drop);
+        }
+        let (mut member, new) = take(path, options)?;
         let layout = inner.superblock.layout;
         let index = inner.members.len();
         let extents = layout.extents(index, member.bytes());

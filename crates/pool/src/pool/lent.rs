@@ -75,14 +75,7 @@ impl PoolMemory for OperatorScratch {
         let extents = (size_bytes as u64).div_ceil(inner.extent_bytes());
         let known = self.regions().get(&number).copied();
         let grown = match known {
-            Some(region) => {
-                let extend = Change::Extend {
-                    region,
-                    extents,
-                    spread: self.spread,
-                };
-                inner.extend(region, extend, range)
-            }
+            Some(region) => inner.extend(region, extents, self.spread, range),
             None => {
                 let reserve = Change::Reserve {
                     kind: RegionKind::Scratch,
@@ -113,14 +106,12 @@ impl PoolMemory for OperatorScratch {
 }
 
 impl Inner {
-    /// Commits a new region and maps it into `range`, which has nothing mapped yet.
+    /// Makes a new region and maps it into `range`, which has nothing mapped yet.
     fn reserve_into(&mut self, change: Change, range: &mut SharedRange) -> Result<u64, PoolError> {
-        let (region, runs, first) = self.reserve(change)?;
-        // The addresses it was mapped to are not those that the router needs.
-        drop(first);
+        let (region, runs) = self.take(change)?;
         if let Err(error) = self.map_into(range, &runs) {
             range.truncate(0);
-            self.give_up(region, None);
+            self.give_up_unmapped(region);
             return Err(error);
         }
         Ok(region)

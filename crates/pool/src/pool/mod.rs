@@ -1,14 +1,19 @@
-//! An open pool with its manager in this process.
+//! An open pool: its manager is in this process, or in one that takes its requests.
 
 mod attached;
+mod client;
 mod create;
+mod desk;
 mod draft;
+mod gone;
 mod grow;
 mod lent;
 mod open;
 mod scratch;
+mod seat;
 mod shrink;
 mod status;
+mod wire;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tierloom_memory::shared::{Access, SharedRange};
 
 pub use attached::Attached;
+pub use client::{Connect, ManagerLink};
 pub use create::{CreateOptions, CreatePlan};
+pub use desk::{Desk, Event};
 pub use draft::{Draft, Finished, TableSpec};
 pub use lent::OperatorScratch;
 pub use open::OpenOptions;
@@ -26,16 +33,21 @@ pub use status::{HostStatus, MemberStatus, PoolStatus, RegionStatus};
 
 use crate::PoolError;
 use crate::format::{Coherence, Superblock};
+use crate::identity::Identity;
 use crate::lease::Heartbeat;
 use crate::medium::MappedMedium;
 use crate::member::Member;
-use crate::state::{Actor, Answer, Change, Clean, Extents, Holder, PoolState, RegionEntry, Space};
-use crate::store::{Place, Tenure};
+use crate::state::{Change, Clean, Extents, Holder, PoolState, RegionEntry, Space};
+use crate::store::Place;
 
-/// A pool whose manager this process is, until the last clone of this value, and the last of what
-/// was made with it, is dropped.
+use seat::Seat;
+
+/// A pool that this process has open, until the last clone of this value, and the last of what was
+/// made with it, is dropped.
 ///
-/// No other process can open the pool for writing meanwhile.
+/// Either this process is its manager ([`OpenOptions::open`]): no other one can open the pool for
+/// writing meanwhile, unless this one serves it ([`Pool::serve`]). Or it asks the manager for its
+/// changes ([`OpenOptions::join`]).
 #[derive(Debug, Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -43,9 +55,10 @@ pub struct Pool {
 
 #[derive(Debug)]
 struct Shared {
-    /// Signs of life for other hosts. Ended after the last commit and before the lock is let go,
-    /// after which the next process writes its line.
-    _heartbeat: Option<Heartbeat>,
+    /// Signs of life for other hosts. Of a manager, ended after the last commit and before the
+    /// lock is let go, after which the next process writes its line; of a client before it leaves,
+    /// after which its line can be another's.
+    heartbeat: Option<Heartbeat>,
     inner: Mutex<Inner>,
 }
 
@@ -54,9 +67,11 @@ pub(crate) struct Inner {
     superblock: Superblock,
     members: Vec<Member>,
     medium: MappedMedium,
-    tenure: Tenure,
+    seat: Seat,
+    /// The newest state; of a client, the newest that it has read.
     state: PoolState,
     me: Holder,
+    identity: Identity,
 }
 
 /// What the store needs to know about a pool.
@@ -82,13 +97,15 @@ impl Pool {
 
     /// Bytes by use. Capacity is always the sum of the others.
     pub fn space(&self) -> Space {
-        let inner = self.inner();
+        let mut inner = self.inner();
+        inner.refresh_if_possible();
         inner.state.space(inner.extent_bytes())
     }
 
     /// Members, hosts, regions and space.
     pub fn status(&self) -> PoolStatus {
-        let inner = self.inner();
+        let mut inner = self.inner();
+        inner.refresh_if_possible();
         PoolStatus::of(&inner.superblock, &inner.state, &inner.members)
     }
 
@@ -98,6 +115,7 @@ impl Pool {
     /// [`PoolError::UnknownTable`], or the commit fails.
     pub fn drop_table(&self, name: &str) -> Result<(), PoolError> {
         let mut inner = self.inner();
+        inner.refresh()?;
         let region = inner.table(name)?.id;
         inner.change(Change::Drop { region }).map(drop)
     }
@@ -110,9 +128,10 @@ impl Pool {
     /// [`PoolError::UnknownHost`], also for this host itself, or the commit fails.
     pub fn fence(&self, host: &str, confirmed_down: bool) -> Result<(), PoolError> {
         let mut inner = self.inner();
+        inner.refresh()?;
         let me = inner.me.slot;
         let others = inner.state.hosts.iter().filter(|entry| entry.slot != me);
-        let Some(slot) = others.clone().find(|e| e.name == host).map(|e| e.slot) else {
+        let Some(host) = others.clone().find(|e| e.name == host).map(|e| e.holder()) else {
             return Err(PoolError::UnknownHost {
                 name: host.to_owned(),
                 existing: listed(others.map(|entry| &entry.name)),
@@ -120,10 +139,10 @@ impl Pool {
         };
         let change = match confirmed_down {
             true => Change::Gone {
-                slot,
+                host,
                 clean: Clean::confirmed_down(),
             },
-            false => Change::Fence { slot },
+            false => Change::Fence { host },
         };
         inner.change(change).map(drop)
     }
@@ -142,53 +161,6 @@ impl Inner {
                 name: name.to_owned(),
                 existing: listed(self.state.tables().map(|region| &region.name)),
             })
-    }
-
-    /// Makes a change and commits it.
-    fn change(&mut self, change: Change) -> Result<Answer, PoolError> {
-        let (next, outcome) = self.changed(change)?;
-        self.commit(next)?;
-        Ok(outcome)
-    }
-
-    /// Makes several changes in one commit.
-    fn change_all(&mut self, changes: impl Iterator<Item = Change>) -> Result<(), PoolError> {
-        let mut next = self.state.clone();
-        for change in changes {
-            next.apply(self.actor(), change, self.extent_bytes())?;
-        }
-        self.commit(next)
-    }
-
-    /// The state after a change, which is still to be committed.
-    fn changed(&self, change: Change) -> Result<(PoolState, Answer), PoolError> {
-        let mut next = self.state.clone();
-        let outcome = next.apply(self.actor(), change, self.extent_bytes())?;
-        Ok((next, outcome))
-    }
-
-    fn actor(&self) -> Actor {
-        Actor {
-            holder: self.me,
-            request: 0,
-        }
-    }
-
-    fn commit(&mut self, next: PoolState) -> Result<(), PoolError> {
-        let place = place(&self.superblock, &self.members);
-        let next = self
-            .tenure
-            .commit(&place, &self.medium, &self.state, next)?;
-        if self.medium.has_lost_pages() {
-            return Err(PoolError::LostPages {
-                what: "the pool's own data".to_owned(),
-            });
-        }
-        let before = std::mem::replace(&mut self.state, next);
-        // Only now: nobody can find them any more. What a crash leaves is for the next opening.
-        let freed = before.runs().flat_map(|run| self.state.free_of(run));
-        freed.for_each(|run| self.give_back(run));
-        Ok(())
     }
 
     /// Offset and length of a run in its member.
@@ -273,6 +245,9 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let inner = self.inner.get_mut();
         let inner = inner.unwrap_or_else(PoisonError::into_inner);
+        if inner.seat.is_client() {
+            self.heartbeat = None;
+        }
         // Nothing of this process is left in the state: all that it had holds the pool open. An
         // error leaves the pool as a crash would.
         let _ = inner.change(Change::Leave { clean: None });

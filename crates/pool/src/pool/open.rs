@@ -7,6 +7,7 @@ use std::time::Duration;
 use tierloom_memory::shared::Access;
 use tierloom_memory::{Clock, SystemClock};
 
+use super::seat::Seat;
 use super::{Inner, Pool, Shared, place};
 use crate::PoolError;
 use crate::format::{Coherence, Superblock};
@@ -76,7 +77,12 @@ impl OpenOptions {
         self.may_manage(&first, &before.state, &identity)?;
         let bank = bank(&before.state, &identity)?;
         let incarnation = random_number();
-        let members = further(&first, &before.state.members, &self.members)?;
+        let members = further(
+            &first.member,
+            &first.superblock,
+            &before.state.members,
+            &self.members,
+        )?;
         let (tenure, found) =
             Tenure::claim(&at, &first.medium, bank, incarnation, self.skip_damaged)?;
         if found.state.home != before.state.home || found.state.members != before.state.members {
@@ -95,19 +101,25 @@ impl OpenOptions {
             superblock,
             members: std::iter::once(member).chain(members).collect(),
             medium,
-            tenure,
+            seat: Seat::Manager(tenure),
             state: found.state,
             me: Holder {
                 slot: 0,
                 incarnation,
             },
+            identity,
         };
-        inner.join(identity, bank)?;
-        let heartbeat = self.heartbeat(&inner)?;
+        inner.join(bank)?;
+        inner.clear_gone()?;
+        // Signs of life, where there may be hosts that cannot see locks.
+        let heartbeat = match inner.superblock.coherence {
+            Coherence::Host => None,
+            _ => Some(heartbeat(&inner, self.lease)?),
+        };
         Ok(Pool {
             shared: Arc::new(Shared {
                 inner: Mutex::new(inner),
-                _heartbeat: heartbeat,
+                heartbeat,
             }),
         })
     }
@@ -156,22 +168,19 @@ impl OpenOptions {
             host: host.name.clone(),
         })
     }
+}
 
-    /// Signs of life, where there may be hosts that cannot see locks.
-    fn heartbeat(&self, inner: &Inner) -> Result<Option<Heartbeat>, PoolError> {
-        if inner.superblock.coherence == Coherence::Host {
-            return Ok(None);
-        }
-        let words = inner.members[0].words(0, crate::layout::PAYLOADS_START)?;
-        let Holder { slot, incarnation } = inner.me;
-        Ok(Some(Heartbeat::start(
-            MappedMedium::new(words, true),
-            inner.superblock.pool,
-            slot,
-            incarnation,
-            self.lease,
-        )))
-    }
+/// Renews the line of the own host from now on.
+pub(super) fn heartbeat(inner: &Inner, lease: Duration) -> Result<Heartbeat, PoolError> {
+    let words = inner.members[0].words(0, crate::layout::PAYLOADS_START)?;
+    let Holder { slot, incarnation } = inner.me;
+    Ok(Heartbeat::start(
+        MappedMedium::new(words, true),
+        inner.superblock.pool,
+        slot,
+        incarnation,
+        lease,
+    ))
 }
 
 impl First {
@@ -221,15 +230,16 @@ pub(super) fn medium(member: &Member, superblock: &Superblock) -> Result<MappedM
 }
 
 /// Opens the other members, and checks that all are long enough.
-fn further(
-    first: &First,
+pub(super) fn further(
+    first: &Member,
+    superblock: &Superblock,
     entries: &[MemberEntry],
     paths: &[PathBuf],
 ) -> Result<Vec<Member>, PoolError> {
-    check_first(&first.member, &first.superblock, entries)?;
+    check_first(first, superblock, entries)?;
     let finder = Finder {
-        first: &first.member,
-        superblock: &first.superblock,
+        first,
+        superblock,
         paths,
         access: Access::Write,
     };
@@ -355,7 +365,8 @@ fn bank(state: &PoolState, identity: &Identity) -> Result<u8, PoolError> {
 impl Inner {
     /// The first commit of a tenure: this process joins, and what earlier ones of this machine have
     /// left is cleared.
-    fn join(&mut self, identity: Identity, bank: u8) -> Result<(), PoolError> {
+    fn join(&mut self, bank: u8) -> Result<(), PoolError> {
+        let identity = self.identity.clone();
         let former = self.state.host_of(&identity.machine);
         let crashed = former.is_some_and(|host| host.state != HostState::Left);
         let clean = former
@@ -372,6 +383,7 @@ impl Inner {
             incarnation: self.me.incarnation,
             clean,
             manages: Some(bank),
+            client: false,
         })?;
         self.commit(next)?;
         if crashed {

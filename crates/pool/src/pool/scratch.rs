@@ -4,7 +4,8 @@ use tierloom_memory::shared::{Access, SharedRange};
 
 use super::{Inner, Pool};
 use crate::PoolError;
-use crate::state::{Change, Extents, RegionKind, Spread};
+use crate::member::refused;
+use crate::state::{Change, RegionKind, Spread};
 use crate::store::random_uuid;
 
 /// Scratch memory to be taken.
@@ -48,8 +49,7 @@ impl Pool {
         // The addresses of the whole, and the memory of the first part.
         let mut range =
             inner.reserve_addresses(most.div_ceil(extent).saturating_mul(extent), Access::Write)?;
-        let (region, runs, first) = inner.reserve(reserve)?;
-        drop(first);
+        let (region, runs) = inner.take(reserve)?;
         let mapped = inner.map_into(&mut range, &runs);
         let scratch = Scratch {
             pool: self.clone(),
@@ -91,45 +91,48 @@ impl Scratch {
     pub fn grow(&mut self, bytes: u64) -> Result<(), PoolError> {
         let pool = self.pool.clone();
         let mut inner = pool.inner();
-        let extend = Change::Extend {
-            region: self.region,
-            extents: bytes.div_ceil(inner.extent_bytes()),
-            spread: self.spread,
-        };
+        let extents = bytes.div_ceil(inner.extent_bytes());
         let Some(range) = self.range.as_mut() else {
             return Ok(());
         };
-        inner.extend(self.region, extend, range)
+        inner.extend(self.region, extents, self.spread, range)
     }
 }
 
 impl Inner {
-    /// Commits further extents of a region and maps them.
+    /// Takes further extents for a region and maps them.
     pub(super) fn extend(
         &mut self,
         region: u64,
-        change: Change,
+        extents: u64,
+        spread: Spread,
         range: &mut SharedRange,
     ) -> Result<(), PoolError> {
-        let before = self
-            .state
-            .region(region)
-            .map_or(0, |entry| entry.runs.len());
-        let (next, _) = self.changed(change)?;
-        let runs = next.region(region).map(|entry| entry.runs.clone());
-        let more: Vec<Extents> = runs.unwrap_or_default().split_off(before);
-        let mapped_bytes = range.size_bytes();
-        let ready = self.allocate(&more).and_then(|()| {
-            // Mapped before the commit, so that nothing can fail after it.
-            self.map_into(range, &more)
-        });
-        let done = ready.and_then(|()| self.commit(next));
-        if done.is_err() {
-            // What is not this process's must not be reached by it.
-            range.truncate(mapped_bytes);
-            more.iter().for_each(|run| self.give_back(*run));
+        let extend = Change::Extend {
+            region,
+            extents,
+            spread,
+        };
+        if extents.saturating_mul(self.extent_bytes()) > range.room_bytes() as u64 {
+            // A full pool is the better reason.
+            self.changed(extend)?;
+            let error = rustix::io::Errno::NOMEM.into();
+            return Err(refused("map more addresses of", &self.members[0].path, error));
         }
-        done
+        let runs = |inner: &Self| {
+            let entry = inner.state.region(region);
+            entry.map_or_else(Vec::new, |entry| entry.runs.clone())
+        };
+        let before = runs(self).len();
+        self.change(extend)?;
+        let more = runs(self).split_off(before);
+        let mapped_bytes = range.size_bytes();
+        let mapped = self.map_into(range, &more);
+        if mapped.is_err() {
+            // They stay the region's, unused, until it is given back.
+            range.truncate(mapped_bytes);
+        }
+        mapped
     }
 }
 

@@ -1,5 +1,6 @@
 //! Less capacity: tables move out of the end of a member, which is then cut off.
 
+use super::wire::Ask;
 use super::{Inner, Pool};
 use crate::PoolError;
 use crate::format::Coherence;
@@ -21,7 +22,8 @@ impl Pool {
     /// # Errors
     /// As [`Pool::shrink_member`].
     pub fn shrink_plan(&self, index: u32, bytes: u64) -> Result<ShrinkPlan, PoolError> {
-        let inner = self.inner();
+        let mut inner = self.inner();
+        inner.refresh()?;
         let (extents, moves) = inner.shrinking(index, bytes)?;
         let mut plan = ShrinkPlan {
             member_bytes: inner
@@ -51,6 +53,9 @@ impl Pool {
     /// fails.
     pub fn shrink_member(&self, index: u32, bytes: u64) -> Result<(), PoolError> {
         let mut inner = self.inner();
+        if inner.seat.is_client() {
+            return inner.ask(Ask::Shrink { index, bytes }).map(drop);
+        }
         let (extents, moves) = inner.shrinking(index, bytes)?;
         let copied = moves.iter().try_for_each(|moved| inner.copy(moved));
         let shrink = Change::Shrink {

@@ -30,9 +30,12 @@ pub(crate) struct Joining {
     pub(crate) clean: Option<Clean>,
     /// Whether it becomes the manager. The home host so far is then fenced if it is another one.
     pub(crate) manages: Option<u8>,
+    /// Whether it asks the manager for its changes, beside other processes of its machine.
+    pub(crate) client: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
     /// A table to be written, or scratch memory.
     Reserve {
@@ -85,20 +88,24 @@ pub(crate) enum Change {
     AddMember(MemberEntry),
     /// A host does not answer.
     Fence {
-        slot: u16,
+        host: Holder,
     },
     /// A host is gone for sure.
     Gone {
-        slot: u16,
+        host: Holder,
         clean: Clean,
     },
     /// The asking host ends its use of the pool.
     Leave {
         clean: Option<Clean>,
     },
+    /// Where the manager takes requests from now on.
+    Serve {
+        address: Option<String>,
+    },
 }
 
-/// What came of a change.
+/// What came of a change: of several, of the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Answer {
@@ -110,7 +117,12 @@ impl PoolState {
     /// Lets a process join; earlier ones of its machine are gone. Returns its slot.
     pub(crate) fn join(&mut self, joining: Joining) -> Result<u16, PoolError> {
         check_name(&joining.name)?;
-        let slot = match self.host_of(&joining.machine).map(|host| host.slot) {
+        let machine = match joining.client {
+            // Another one for each process: none of them replaces another.
+            true => format!("{}#{:016x}", joining.machine, joining.incarnation),
+            false => joining.machine.clone(),
+        };
+        let slot = match self.host_of(&machine).map(|host| host.slot) {
             Some(slot) => {
                 self.release_host(slot, joining.clean);
                 slot
@@ -119,6 +131,7 @@ impl PoolState {
         };
         let bank = match joining.manages {
             Some(bank) => Some(bank),
+            None if joining.client => None,
             None => self
                 .host(slot)
                 .and_then(|host| host.bank)
@@ -127,7 +140,8 @@ impl PoolState {
         let entry = HostEntry {
             slot,
             name: joining.name,
-            machine: joining.machine.clone(),
+            machine,
+            client_on: joining.client.then(|| joining.machine.clone()),
             boot: joining.boot,
             incarnation: joining.incarnation,
             state: HostState::Up,
@@ -141,6 +155,10 @@ impl PoolState {
                 *host = HostEntry { unknown, ..entry };
             }
             None => self.hosts.push(entry),
+        }
+        if joining.manages.is_some() {
+            // Of the manager before.
+            self.served_at = None;
         }
         if joining.manages.is_some() && self.home != joining.machine {
             if let Some(former) = self.host_of(&self.home).map(|host| host.slot) {
@@ -162,11 +180,12 @@ impl PoolState {
         (0..BANKS).find(|bank| self.hosts.iter().all(|host| host.bank != Some(*bank)))
     }
 
-    /// Makes a change for `actor`. After an error the state may be changed in part: it is a copy.
+    /// Makes changes for `actor`, and returns what came of the last one. After an error the state
+    /// may be changed in part: it is a copy.
     pub(crate) fn apply(
         &mut self,
         actor: Actor,
-        change: Change,
+        changes: impl IntoIterator<Item = Change>,
         extent_bytes: u64,
     ) -> Result<Answer, PoolError> {
         let Holder { slot, incarnation } = actor.holder;
@@ -180,7 +199,10 @@ impl PoolState {
         {
             return Ok(outcome);
         }
-        let outcome = self.make(actor.holder, change, extent_bytes)?;
+        let mut outcome = Answer::Done;
+        for change in changes {
+            outcome = self.make(actor.holder, change, extent_bytes)?;
+        }
         if actor.request != 0
             && let Some(host) = self.hosts.iter_mut().find(|host| host.slot == slot)
         {
@@ -239,19 +261,22 @@ impl PoolState {
             Change::Grow { member, extents } => self.grow(member, extents, extent_bytes)?,
             Change::Shrink { member, extents } => self.shrink(member, extents, extent_bytes)?,
             Change::AddMember(member) => self.add_member(member, extent_bytes)?,
-            Change::Fence { slot } => self.fence(slot),
-            Change::Gone { slot, clean } => {
-                self.release_host(slot, Some(clean));
-                self.hosts.retain(|host| host.slot != slot);
+            // Of a slot that another process has meanwhile, nothing.
+            Change::Fence { host } if self.has(host) => self.fence(host.slot),
+            Change::Gone { host, clean } if self.has(host) => {
+                self.release_host(host.slot, Some(clean));
+                self.hosts.retain(|entry| entry.slot != host.slot);
             }
-            Change::Leave { clean } => {
-                self.release_host(by.slot, clean);
-                if let Some(host) = self.hosts.iter_mut().find(|host| host.slot == by.slot) {
-                    host.state = HostState::Left;
-                }
-            }
+            Change::Fence { .. } | Change::Gone { .. } => {}
+            Change::Leave { clean } => self.leave(by.slot, clean),
+            Change::Serve { address } => self.served_at = address,
         }
         Ok(Answer::Done)
+    }
+
+    fn has(&self, holder: Holder) -> bool {
+        let host = self.host(holder.slot);
+        host.is_some_and(|host| host.incarnation == holder.incarnation)
     }
 
     fn extents(

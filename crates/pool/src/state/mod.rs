@@ -45,6 +45,9 @@ pub(crate) struct PoolState {
     pub(crate) generation: u64,
     /// The machine whose processes may become the manager by a lock.
     pub(crate) home: String,
+    /// Where the manager takes requests of other processes, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) served_at: Option<String>,
     pub(crate) members: Vec<MemberEntry>,
     pub(crate) hosts: Vec<HostEntry>,
     pub(crate) regions: Vec<RegionEntry>,
@@ -64,7 +67,7 @@ pub(crate) struct MemberEntry {
     pub(crate) unknown: Unknown,
 }
 
-/// A machine that uses the pool.
+/// A machine that uses the pool, or one process of a machine that asks the manager.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HostEntry {
     /// Its host line.
@@ -72,6 +75,9 @@ pub(crate) struct HostEntry {
     /// For people.
     pub(crate) name: String,
     pub(crate) machine: String,
+    /// Of a client, which is one process and no whole machine: the machine that it runs on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) client_on: Option<String>,
     /// Changes when the machine starts anew, which is when its caches are gone.
     pub(crate) boot: String,
     /// Random, of one process.
@@ -84,6 +90,16 @@ pub(crate) struct HostEntry {
     pub(crate) last: Option<(u64, Answer)>,
     #[serde(flatten)]
     pub(crate) unknown: Unknown,
+}
+
+impl HostEntry {
+    /// The process that the entry stands for.
+    pub(crate) fn holder(&self) -> Holder {
+        Holder {
+            slot: self.slot,
+            incarnation: self.incarnation,
+        }
+    }
 }
 
 /// Whether a host may change its regions.
@@ -203,6 +219,7 @@ impl PoolState {
             epoch: 0,
             generation: 0,
             home,
+            served_at: None,
             members,
             hosts: Vec::new(),
             regions: Vec::new(),

@@ -25,6 +25,18 @@ impl PoolState {
         self.free_retired();
     }
 
+    /// Ends the use of the pool by a host. Of a client nothing is left but its quarantine.
+    pub(super) fn leave(&mut self, slot: u16, clean: Option<Clean>) {
+        self.release_host(slot, clean);
+        let quarantined = self.quarantine.iter().any(|entry| entry.slot == slot);
+        self.hosts.retain_mut(|host| {
+            if host.slot == slot {
+                host.state = HostState::Left;
+            }
+            host.slot != slot || host.client_on.is_none() || quarantined
+        });
+    }
+
     /// Ends the regions that a host may write. Its pins stay: it may still be reading, and must not
     /// find other data there.
     pub(super) fn fence(&mut self, slot: u16) {

@@ -16,7 +16,8 @@ pub struct Space {
 }
 
 /// How a region is spread over the members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Spread {
     /// Stripes of so many bytes, from one member after the other.
     Stripe(u64),

@@ -219,14 +219,17 @@ impl Model {
                 self.members += 1;
                 self.capacity += 1;
             }
-            Change::Fence { slot } => self.fence(*slot),
-            Change::Gone { slot, .. } => {
-                self.take_from(*slot, true);
-                self.unpin_all(*slot);
-                self.hosts.remove(slot);
+            Change::Fence { host } => self.fence(host.slot),
+            Change::Gone { host, .. } => {
+                self.take_from(host.slot, true);
+                self.unpin_all(host.slot);
+                self.hosts.remove(&host.slot);
             }
             // Not drawn; shrinking depends on where regions lie, which this model does not know.
-            Change::Damaged { .. } | Change::Leave { .. } | Change::Shrink { .. } => return None,
+            Change::Damaged { .. }
+            | Change::Leave { .. }
+            | Change::Serve { .. }
+            | Change::Shrink { .. } => return None,
         }
         Some(None)
     }
@@ -323,10 +326,12 @@ fn draw(model: &Model, slots: &[u16], by: u16, rng: &mut fastrand::Rng) -> Chang
         _ if others.is_empty() => Change::Pin { region },
         _ => {
             let slot = others[rng.usize(..others.len())];
+            let incarnation = model.hosts[&slot].incarnation;
+            let host = Holder { slot, incarnation };
             match rng.bool() {
-                true => Change::Fence { slot },
+                true => Change::Fence { host },
                 false => Change::Gone {
-                    slot,
+                    host,
                     clean: Clean::confirmed_down(),
                 },
             }
@@ -387,7 +392,7 @@ impl World {
         let own = self.manager.me.slot;
         // The manager is not fenced by its own commit.
         let change = match draw(&self.model, &slots, slot, rng) {
-            Change::Fence { slot } | Change::Gone { slot, .. } if slot == own => {
+            Change::Fence { host } | Change::Gone { host, .. } if host.slot == own => {
                 Change::Unpin { region: 0 }
             }
             change => change,
@@ -401,7 +406,7 @@ impl World {
         let mut expected = self.model.clone();
         let allowed = expected.make((slot, incarnation), &change);
         let mut next = self.manager.state.clone();
-        let outcome = next.apply(actor, change.clone(), LAYOUT.extent_bytes);
+        let outcome = next.apply(actor, [change.clone()], LAYOUT.extent_bytes);
         assert_eq!(
             outcome.is_ok(),
             allowed.is_some(),
@@ -425,7 +430,7 @@ impl World {
         if rng.u8(..8) == 0 {
             // The answer was lost: the request is repeated, and gets the same one.
             let mut again = self.manager.state.clone();
-            let repeated = again.apply(actor, change, LAYOUT.extent_bytes);
+            let repeated = again.apply(actor, [change], LAYOUT.extent_bytes);
             // A host that the change has removed is not there to ask again.
             if self.slot(machine) == Some(slot) {
                 assert_eq!(repeated.unwrap(), outcome);
@@ -545,7 +550,7 @@ fn a_process_that_was_replaced_can_change_nothing() {
         request: 0,
     };
     let mut next = world.manager.state.clone();
-    let refused = next.apply(actor, Change::Unpin { region: 1 }, LAYOUT.extent_bytes);
+    let refused = next.apply(actor, [Change::Unpin { region: 1 }], LAYOUT.extent_bytes);
     assert!(matches!(refused, Err(PoolError::StaleHost { .. })));
 }
 

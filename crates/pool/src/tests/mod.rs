@@ -1,6 +1,7 @@
 //! Tests of the protocol on a simulated memory, and of the pool on real files.
 
 mod bytes;
+mod clients;
 mod crashes;
 mod golden;
 mod histories;

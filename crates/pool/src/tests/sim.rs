@@ -380,6 +380,7 @@ pub(crate) fn joining(machine: &str, boot: u64, incarnation: u64) -> Joining {
         incarnation,
         clean: Some(state::Clean::confirmed_down()),
         manages: None,
+        client: false,
     }
 }
 

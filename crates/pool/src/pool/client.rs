@@ -1,0 +1,250 @@
+//! A process that uses a pool beside others: it asks the manager for every change, reads the state
+//! from the pool itself, and reads and writes its extents like any other process.
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tierloom_memory::Clock;
+use tierloom_memory::shared::Access;
+
+use super::open::{further, heartbeat, medium, primary};
+use super::seat::Seat;
+use super::wire::{Ask, PROTOCOL, Reply, Request};
+use super::{Inner, OpenOptions, Pool, Shared, place};
+use crate::PoolError;
+use crate::format::Coherence;
+use crate::identity::Identity;
+use crate::member::Member;
+use crate::state::{Answer, Holder};
+use crate::store::random_number;
+
+/// Pause before a manager that does not answer is asked again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Reaches managers, whatever lies between.
+pub trait Connect: Debug + Send + Sync {
+    /// Connects to the manager that serves at `address`, as [`Pool::serve`] was told it.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    fn connect(&self, address: &str) -> Result<Box<dyn ManagerLink>, String>;
+}
+
+/// A connection to a manager.
+pub trait ManagerLink: Debug + Send {
+    /// Sends a request and returns what [`crate::Desk::answer`] made of it.
+    ///
+    /// # Errors
+    /// Why there is no answer. The request may have been carried out: it is sent again over
+    /// another connection, which does no harm.
+    fn call(&mut self, request: &str) -> Result<String, String>;
+}
+
+/// The way to the manager.
+#[derive(Debug)]
+pub(super) struct Client {
+    connect: Arc<dyn Connect>,
+    link: Option<(String, Box<dyn ManagerLink>)>,
+    /// Number of the last request.
+    number: u64,
+    /// How long an answer is waited for, over all attempts.
+    patience: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+impl OpenOptions {
+    /// Opens the pool as [`OpenOptions::open`] does; if another process or host has it open and
+    /// serves it, joins that one.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`] and [`OpenOptions::join`].
+    pub fn open_or_join(
+        &self,
+        path: &Path,
+        connect: Arc<dyn Connect>,
+    ) -> Result<Pool, PoolError> {
+        match self.open(path) {
+            Err(error @ (PoolError::Managed { .. } | PoolError::OtherHome { .. })) => {
+                match self.join(path, connect) {
+                    // Nobody to ask: the first error says why this process has to.
+                    Err(PoolError::NotServed { .. }) => Err(error),
+                    joined => joined,
+                }
+            }
+            opened => opened,
+        }
+    }
+
+    /// Joins the manager that serves the pool whose first member is at `path`.
+    ///
+    /// # Errors
+    /// [`PoolError::NotServed`], [`PoolError::Unreachable`], or as [`OpenOptions::open`].
+    pub fn join(&self, path: &Path, connect: Arc<dyn Connect>) -> Result<Pool, PoolError> {
+        let first = Member::open(path, Access::Write)?;
+        let superblock = primary(&first)?;
+        let medium = medium(&first, &superblock)?;
+        let identity = Identity::read(&self.root, self.host.as_deref(), superblock.coherence)?;
+        let incarnation = random_number();
+        // Before anybody knows this process: from now on its death can be seen.
+        first.lock_process(incarnation)?;
+        let at = place(&superblock, std::slice::from_ref(&first));
+        let state = at.recover(&medium, false)?.state;
+        let members = further(&first, &superblock, &state.members, &self.members)?;
+        let mut inner = Inner {
+            superblock,
+            members: std::iter::once(first).chain(members).collect(),
+            medium,
+            seat: Seat::Client(Client {
+                connect,
+                link: None,
+                number: 0,
+                patience: self.lease,
+                clock: Arc::clone(&self.clock),
+            }),
+            state,
+            me: Holder {
+                slot: 0,
+                incarnation,
+            },
+            identity,
+        };
+        inner.join_manager()?;
+        let heartbeat = match inner.superblock.coherence {
+            Coherence::Host => None,
+            _ => Some(heartbeat(&inner, self.lease)?),
+        };
+        // What dead processes of this machine had, if the manager is on another one. The pool can
+        // be used without.
+        let _ = inner.clear_gone();
+        Ok(Pool {
+            shared: Arc::new(Shared {
+                inner: Mutex::new(inner),
+                heartbeat,
+            }),
+        })
+    }
+}
+
+impl Inner {
+    fn join_manager(&mut self) -> Result<(), PoolError> {
+        let join = Ask::Join {
+            name: format!("{}/{}", self.identity.name, std::process::id()),
+            machine: self.identity.machine.clone(),
+            boot: self.identity.boot.clone(),
+        };
+        match self.answer_to(join)? {
+            Reply::Joined { slot, at } => {
+                self.me.slot = slot;
+                self.catch_up(at)
+            }
+            reply => Err(self.misunderstood(&reply)),
+        }
+    }
+
+    /// Has the manager make a change, and reads the state that came of it.
+    pub(super) fn ask(&mut self, ask: Ask) -> Result<Answer, PoolError> {
+        match self.answer_to(ask)? {
+            Reply::Made { answer, at } => {
+                self.catch_up(at)?;
+                Ok(answer)
+            }
+            reply => Err(self.misunderstood(&reply)),
+        }
+    }
+
+    /// Reads the state until it is the one of an answer, or a later one: with the answer it was in
+    /// memory.
+    fn catch_up(&mut self, at: (u64, u64)) -> Result<(), PoolError> {
+        self.refresh()?;
+        match (self.state.epoch, self.state.generation) >= at {
+            true => Ok(()),
+            false => Err(PoolError::Unreachable {
+                path: self.members[0].path.clone(),
+                why: format!(
+                    "the manager answered with generation {} of epoch {}, which is not in the pool",
+                    at.1, at.0
+                ),
+            }),
+        }
+    }
+
+    /// Sends a request until it is answered or the time is over. The address is read from the pool
+    /// each time: another manager may have taken over.
+    fn answer_to(&mut self, ask: Ask) -> Result<Reply, PoolError> {
+        let by = self.me;
+        let Seat::Client(client) = &mut self.seat else {
+            unreachable!("a manager asks nobody");
+        };
+        client.number += 1;
+        let request = Request {
+            protocol: PROTOCOL,
+            pool: self.superblock.pool,
+            by,
+            number: client.number,
+            ask,
+        };
+        let request = serde_json::to_string(&request).map_err(|error| PoolError::Refused {
+            message: error.to_string(),
+            is_bad_input: true,
+        })?;
+        let started = client.clock.now();
+        loop {
+            let place = place(&self.superblock, &self.members);
+            let state = place.recover(&self.medium, false)?.state;
+            let why = match client.call(state.served_at.as_deref(), &request) {
+                Ok(Reply::Refused(refusal)) => return Err(refusal.error(by)),
+                Ok(reply) => return Ok(reply),
+                Err(why) => why,
+            };
+            // Before it has joined, nothing is lost by an error at once.
+            let waited = client.clock.now().saturating_sub(started);
+            if client.number == 1 || waited >= client.patience {
+                let path = self.members[0].path.clone();
+                return Err(match state.served_at {
+                    None => PoolError::NotServed { path },
+                    Some(_) => PoolError::Unreachable { path, why },
+                });
+            }
+            client.clock.sleep(PAUSE);
+        }
+    }
+
+    fn misunderstood(&self, reply: &Reply) -> PoolError {
+        PoolError::Unreachable {
+            path: self.members[0].path.clone(),
+            why: format!("the manager answered something else than was asked ({reply:?})"),
+        }
+    }
+
+    /// Opens members that were added since.
+    pub(super) fn open_new_members(&mut self) -> Result<(), PoolError> {
+        if self.state.members.len() > self.members.len() {
+            let (first, known) = (&self.members[0], self.members.len() - 1);
+            let all = further(first, &self.superblock, &self.state.members, &[])?;
+            self.members.extend(all.into_iter().skip(known));
+        }
+        Ok(())
+    }
+}
+
+impl Client {
+    /// One attempt.
+    fn call(&mut self, address: Option<&str>, request: &str) -> Result<Reply, String> {
+        let Some(address) = address else {
+            self.link = None;
+            return Err("nobody serves it".to_owned());
+        };
+        let mut link = match self.link.take() {
+            Some((connected, link)) if connected == address => link,
+            _ => self.connect.connect(address)?,
+        };
+        let answer = link.call(request)?;
+        self.link = Some((address.to_owned(), link));
+        serde_json::from_str(&answer).map_err(|error| {
+            let start: String = answer.chars().take(80).collect();
+            format!("its answer cannot be read: {error} (`{start}`)")
+        })
+    }
+}
