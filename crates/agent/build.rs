@@ -15,10 +15,18 @@ const METHODS: [(&str, &str, &str, &str); 8] = [
     ("bye", "Bye", "Bye", "Reply"),
 ];
 
+/// The one call of a program that answers requests of its own kind.
+const REQUESTS: [(&str, &str, &str, &str); 1] = [("call", "Call", "Text", "Text")];
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let mut service = Service::builder().name("Agent").package("tierloom");
-    for (name, route, input, output) in METHODS {
+    let services = [service("Agent", &METHODS), service("Requests", &REQUESTS)];
+    Builder::new().compile(&services);
+}
+
+fn service(name: &str, methods: &[(&str, &str, &str, &str)]) -> Service {
+    let mut service = Service::builder().name(name).package("tierloom");
+    for (name, route, input, output) in methods {
         service = service.method(
             Method::builder()
                 .name(name)
@@ -29,5 +37,5 @@ fn main() {
                 .build(),
         );
     }
-    Builder::new().compile(&[service.build()]);
+    service.build()
 }

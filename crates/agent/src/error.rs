@@ -1,6 +1,7 @@
 //! The error type of agents and coordinators.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why an agent or coordinator gave up. Errors about a host contain its name.
@@ -15,6 +16,22 @@ pub enum AgentError {
         /// The address that was asked for.
         address: SocketAddr,
         /// The message of the operating system.
+        reason: String,
+    },
+    /// The Unix socket cannot be made.
+    #[error("cannot listen on {}: {reason}; name another path", path.display())]
+    Socket {
+        /// Where it was to be.
+        path: PathBuf,
+        /// What stands against it.
+        reason: String,
+    },
+    /// A request was not answered.
+    #[error("no answer from {address}: {reason}")]
+    NoAnswer {
+        /// Address as given.
+        address: String,
+        /// The message of the operating system or library.
         reason: String,
     },
     /// The address is not loopback and there is no TLS, so the token would be readable on the

@@ -14,6 +14,9 @@
 //!    poll                     <───────────────   phase, result; keeps the session alive
 //!    stop, bye                ───────────────>   Stop::request
 //! ```
+//! [`serve_requests`] and [`Requester`] carry requests of another program over the same kind of
+//! connection, or over a Unix socket.
+//!
 //! Calls are gRPC with JSON messages. Each carries a token and has a deadline. They go over TLS, or
 //! in plain text on loopback, through ssh, or where that is explicitly allowed.
 //!
@@ -63,6 +66,7 @@
 mod clock;
 mod coordinator;
 mod error;
+mod requests;
 mod runner;
 mod server;
 mod ssh;
@@ -73,6 +77,7 @@ mod wire;
 pub use clock::{ClockRecord, SkewedClock, SystemClock, WallClock};
 pub use coordinator::{Coordinator, CoordinatorOptions, HostAddress};
 pub use error::AgentError;
+pub use requests::{Listen, RequestAddress, Requester, Responder, check_socket, serve_requests};
 pub use runner::{HostRunner, Ready, RunnerError};
 pub use server::{AgentOptions, DEFAULT_LEASE, Log, TlsIdentity, check_listen, serve};
 pub use ssh::{LISTENING, SshAgent, SshLaunch, stop_at_end_of};

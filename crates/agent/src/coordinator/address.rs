@@ -94,6 +94,16 @@ impl HostAddress {
 
     /// Connects within `timeout`, with TLS if a certificate is set.
     pub(crate) async fn connect(&self, timeout: Duration) -> Result<Client, AgentError> {
+        let channel = self.channel(timeout).await?;
+        Ok(
+            AgentClient::with_interceptor(channel, ShowToken::new(Some(&self.token)))
+                .max_decoding_message_size(MAX_MESSAGE_BYTES)
+                .max_encoding_message_size(MAX_MESSAGE_BYTES),
+        )
+    }
+
+    /// The connection alone.
+    pub(crate) async fn channel(&self, timeout: Duration) -> Result<Channel, AgentError> {
         self.check()?;
         let unreachable = |reason: String| AgentError::Connect {
             host: self.name.clone(),
@@ -101,7 +111,7 @@ impl HostAddress {
             reason,
         };
         let endpoint = self.endpoint(timeout)?;
-        let channel = tokio::time::timeout(timeout, endpoint.connect())
+        tokio::time::timeout(timeout, endpoint.connect())
             .await
             .map_err(|_| {
                 unreachable(format!(
@@ -109,12 +119,7 @@ impl HostAddress {
                     timeout.as_secs_f64()
                 ))
             })?
-            .map_err(|error| unreachable(causes(&error)))?;
-        Ok(
-            AgentClient::with_interceptor(channel, ShowToken::new(&self.token))
-                .max_decoding_message_size(MAX_MESSAGE_BYTES)
-                .max_encoding_message_size(MAX_MESSAGE_BYTES),
-        )
+            .map_err(|error| unreachable(causes(&error)))
     }
 
     fn endpoint(&self, timeout: Duration) -> Result<Endpoint, AgentError> {
@@ -152,8 +157,9 @@ impl HostAddress {
 pub(crate) struct ShowToken(Option<MetadataValue<Ascii>>);
 
 impl ShowToken {
-    fn new(token: &Token) -> Self {
-        let value = MetadataValue::try_from(format!("{SCHEME}{}", token.to_hex())).ok();
+    pub(crate) fn new(token: Option<&Token>) -> Self {
+        let value = token.map(|token| format!("{SCHEME}{}", token.to_hex()));
+        let value = value.and_then(|text| MetadataValue::try_from(text).ok());
         Self(value.map(|mut value| {
             // Keeps the token out of header compression tables and debug output.
             value.set_sensitive(true);

@@ -3,7 +3,7 @@
 //!
 //! Its calls block; a small async runtime inside it polls the hosts in the background (`follow`).
 
-mod address;
+pub(crate) mod address;
 mod follow;
 mod link;
 mod run;

@@ -5,9 +5,9 @@
 //!                                                              ^ watch_lease ends a silent session
 //! ```
 
-mod doors;
-mod guard;
-mod log;
+pub(crate) mod doors;
+pub(crate) mod guard;
+pub(crate) mod log;
 mod service;
 mod session;
 mod work;
@@ -160,23 +160,7 @@ async fn serve_until(
     on_ready: impl FnOnce(SocketAddr),
     stop: Stop,
 ) -> Result<(), AgentError> {
-    let mut server = Server::builder()
-        .max_concurrent_streams(64)
-        .max_frame_size(1 << 20)
-        .http2_max_header_list_size(16 << 10)
-        // Closes the connections of hosts that vanished, so that they do not accumulate.
-        .http2_keepalive_interval(Some(Duration::from_secs(10)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(10)));
-    if let Some(tls) = &options.tls {
-        let identity = Identity::from_pem(&tls.cert_pem, &tls.key_pem);
-        let config = ServerTlsConfig::new()
-            .identity(identity)
-            .timeout(options.introduction);
-        server = server.tls_config(config).map_err(|error| AgentError::Tls {
-            what: "--tls-cert and --tls-key".to_owned(),
-            reason: crate::causes(&error),
-        })?;
-    }
+    let mut server = builder(&options)?;
     let cannot_listen = |error: std::io::Error| AgentError::Listen {
         address: options.listen,
         reason: error.to_string(),
@@ -206,6 +190,28 @@ async fn serve_until(
     watcher.abort();
     ended.map_err(|error| AgentError::Serve {
         address,
+        reason: crate::causes(&error),
+    })
+}
+
+/// A server with TLS if there is a certificate.
+pub(crate) fn builder(options: &AgentOptions) -> Result<Server, AgentError> {
+    let server = Server::builder()
+        .max_concurrent_streams(64)
+        .max_frame_size(1 << 20)
+        .http2_max_header_list_size(16 << 10)
+        // Closes the connections of hosts that vanished, so that they do not accumulate.
+        .http2_keepalive_interval(Some(Duration::from_secs(10)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(10)));
+    let Some(tls) = &options.tls else {
+        return Ok(server);
+    };
+    let identity = Identity::from_pem(&tls.cert_pem, &tls.key_pem);
+    let config = ServerTlsConfig::new()
+        .identity(identity)
+        .timeout(options.introduction);
+    server.tls_config(config).map_err(|error| AgentError::Tls {
+        what: "--tls-cert and --tls-key".to_owned(),
         reason: crate::causes(&error),
     })
 }

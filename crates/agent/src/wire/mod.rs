@@ -28,6 +28,7 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 2 * MAX_TEXT_BYTES + (1 << 20);
 #[allow(clippy::all, missing_docs, unreachable_pub, dead_code)]
 pub(crate) mod rpc {
     tonic::include_proto!("tierloom.Agent");
+    tonic::include_proto!("tierloom.Requests");
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -67,6 +68,12 @@ pub(crate) enum HelloReply {
         /// [`VERSION`] of the agent.
         version: String,
     },
+}
+
+/// A request that this crate does not read, and its answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Text {
+    pub text: String,
 }
 
 /// Requests the agent's clock.
