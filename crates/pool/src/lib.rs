@@ -62,6 +62,7 @@ pub use error::PoolError;
 pub use format::Coherence;
 pub use pool::{
     Attached, Connect, CreateOptions, CreatePlan, Desk, Draft, Event, Finished, HostStatus,
-    ManagerLink, MemberStatus, OpenOptions, OperatorScratch, Pool, PoolStatus, RegionStatus, Scratch, ScratchSpec, ShrinkPlan, TableSpec,
+    ManagerLink, MemberStatus, OpenOptions, OperatorScratch, Pool, PoolStatus, RegionStatus,
+    Scratch, ScratchSpec, ShrinkPlan, TableSpec,
 };
 pub use state::{HostState, RegionKind, RegionState, Space, Spread};

@@ -113,7 +113,10 @@ impl Requester {
                 Err(no_answer("it does not accept this token".to_owned()))
             }
             Ok(Err(status)) => Err(no_answer(causes(&status))),
-            Err(_) => Err(no_answer(format!("none within {:.0} s", timeout.as_secs_f64()))),
+            Err(_) => Err(no_answer(format!(
+                "none within {:.0} s",
+                timeout.as_secs_f64()
+            ))),
         }
     }
 }

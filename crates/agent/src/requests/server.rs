@@ -152,8 +152,8 @@ async fn serve_unix(
     let hidden = path.with_extension(format!("sock-{}", std::process::id()));
     let listener = UnixListener::bind(&hidden).map_err(|error| failed(error.to_string()))?;
     let owner_only = std::fs::Permissions::from_mode(0o600);
-    let placed = std::fs::set_permissions(&hidden, owner_only)
-        .and_then(|()| std::fs::rename(&hidden, path));
+    let placed =
+        std::fs::set_permissions(&hidden, owner_only).and_then(|()| std::fs::rename(&hidden, path));
     if let Err(error) = placed {
         let _ = std::fs::remove_file(&hidden);
         return Err(failed(error.to_string()));

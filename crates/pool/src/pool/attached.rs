@@ -107,7 +107,8 @@ impl Inner {
             match self.change(Change::Pin { region: entry.id }) {
                 Ok(_) => return Ok(entry),
                 // Another process has replaced it since the state was read.
-                Err(PoolError::RegionState { .. }) if self.seat.is_client() && tries < PIN_TRIES => {}
+                Err(PoolError::RegionState { .. })
+                    if self.seat.is_client() && tries < PIN_TRIES => {}
                 Err(error) => return Err(error),
             }
         }

@@ -60,11 +60,7 @@ impl OpenOptions {
     ///
     /// # Errors
     /// As [`OpenOptions::open`] and [`OpenOptions::join`].
-    pub fn open_or_join(
-        &self,
-        path: &Path,
-        connect: Arc<dyn Connect>,
-    ) -> Result<Pool, PoolError> {
+    pub fn open_or_join(&self, path: &Path, connect: Arc<dyn Connect>) -> Result<Pool, PoolError> {
         match self.open(path) {
             Err(error @ (PoolError::Managed { .. } | PoolError::OtherHome { .. })) => {
                 match self.join(path, connect) {

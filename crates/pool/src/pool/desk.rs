@@ -163,9 +163,14 @@ impl Desk {
         let fenced = self.fence_silent(&mut inner, &mut seen)?;
         let mut events = Vec::new();
         // Those that came since, whether they are still there or not.
-        let came = before.iter().filter(|(who, _)| !seen.names.contains_key(who));
+        let came = before
+            .iter()
+            .filter(|(who, _)| !seen.names.contains_key(who));
         events.extend(came.map(|(_, name)| Event::Joined(name.clone())));
-        let left = seen.names.iter().filter(|(who, _)| !before.contains_key(who));
+        let left = seen
+            .names
+            .iter()
+            .filter(|(who, _)| !before.contains_key(who));
         events.extend(left.map(|(_, name)| Event::Left(name.clone())));
         events.extend(ended.into_iter().map(Event::Ended));
         events.extend(fenced.into_iter().map(Event::Fenced));

@@ -117,7 +117,11 @@ impl Inner {
             // A full pool is the better reason.
             self.changed(extend)?;
             let error = rustix::io::Errno::NOMEM.into();
-            return Err(refused("map more addresses of", &self.members[0].path, error));
+            return Err(refused(
+                "map more addresses of",
+                &self.members[0].path,
+                error,
+            ));
         }
         let runs = |inner: &Self| {
             let entry = inner.state.region(region);

@@ -57,11 +57,7 @@ impl Inner {
         }
     }
 
-    fn try_change_for(
-        &mut self,
-        actor: Actor,
-        changes: Vec<Change>,
-    ) -> Result<Answer, PoolError> {
+    fn try_change_for(&mut self, actor: Actor, changes: Vec<Change>) -> Result<Answer, PoolError> {
         let mut next = self.state.clone();
         let answer = next.apply(actor, changes, self.extent_bytes())?;
         if next == self.state {

@@ -27,11 +27,13 @@ pub struct PoolStatus {
     pub generation: u64,
     /// Tenure of the last manager.
     pub epoch: u64,
+    /// Where the manager takes requests of other processes, if it does.
+    pub served_at: Option<String>,
     /// Bytes by use.
     pub space: Space,
     /// Its files and devices.
     pub members: Vec<MemberStatus>,
-    /// Machines that have used it.
+    /// Machines that have used it, and processes that use it through its manager.
     pub hosts: Vec<HostStatus>,
     /// Tables and scratch memory.
     pub regions: Vec<RegionStatus>,
@@ -59,6 +61,8 @@ pub struct HostStatus {
     pub state: HostState,
     /// Whether its processes become the manager without a takeover.
     pub home: bool,
+    /// Whether it is one process that asks the manager.
+    pub client: bool,
     /// Number of its last sign of life, where hosts give any.
     pub renewals: Option<u64>,
 }
@@ -98,6 +102,7 @@ impl PoolStatus {
             name: host.name.clone(),
             state: host.state,
             home: host.machine == state.home,
+            client: host.client_on.is_some(),
             renewals: None,
         });
         let regions = state.regions.iter().map(|region| RegionStatus {
@@ -116,6 +121,7 @@ impl PoolStatus {
             extent_bytes,
             generation: state.generation,
             epoch: state.epoch,
+            served_at: state.served_at.clone(),
             space: state.space(extent_bytes),
             members: members.collect(),
             hosts: hosts.collect(),

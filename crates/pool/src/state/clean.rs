@@ -26,7 +26,9 @@ impl TryFrom<bool> for Clean {
     type Error = &'static str;
 
     fn try_from(clean: bool) -> Result<Self, Self::Error> {
-        clean.then_some(Self(())).ok_or("extents that are not clean have no proof")
+        clean
+            .then_some(Self(()))
+            .ok_or("extents that are not clean have no proof")
     }
 }
 

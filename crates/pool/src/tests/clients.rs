@@ -238,10 +238,16 @@ fn clients_share_tables_and_have_scratch_memory_of_their_own() {
     assert!(matches!(gone, PoolError::UnknownTable { .. }), "{gone}");
     drop((of_a, of_b));
     let names = served.look_after();
-    assert!(matches!(&names[..], [Event::Joined(_), Event::Joined(_)]), "{names:?}");
+    assert!(
+        matches!(&names[..], [Event::Joined(_), Event::Joined(_)]),
+        "{names:?}"
+    );
     drop((a, b));
     let names = served.look_after();
-    assert!(matches!(&names[..], [Event::Left(_), Event::Left(_)]), "{names:?}");
+    assert!(
+        matches!(&names[..], [Event::Left(_), Event::Left(_)]),
+        "{names:?}"
+    );
     assert_eq!(served.manager().status().hosts.len(), 1);
     assert_eq!(free(served.manager()), empty);
 }
@@ -422,7 +428,12 @@ fn a_pool_that_nobody_serves_says_what_to_do() {
     assert!(managed.contains("pool serve"), "{managed}");
     drop(holder);
     let opened = served.options("a").open_or_join(&path, net);
-    assert!(opened.unwrap().serve("here", &OpenOptions::default()).is_ok());
+    assert!(
+        opened
+            .unwrap()
+            .serve("here", &OpenOptions::default())
+            .is_ok()
+    );
 }
 
 #[test]

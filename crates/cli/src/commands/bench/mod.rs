@@ -3,7 +3,7 @@
 //! Files become plans ([`tierloom_bench::file`]). `--dry-run` prints them; [`session`] runs them
 //! one after another on this machine and, through [`hosts`], on others, where [`agent`] serves.
 
-mod agent;
+pub mod agent;
 mod args;
 mod failures;
 mod hosts;

@@ -1,10 +1,11 @@
 //! Options of `tierloom pool`.
 
+use super::access::{Access, Way};
 use crate::commands::sql::CsvArgs;
 use clap::{Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tierloom_pool::{Coherence, OpenOptions};
-use tierloom_text::Bytes;
+use tierloom_text::{Bytes, Seconds};
 
 /// Make and examine pools: memory in files or DAX devices that keeps tables over restarts
 #[derive(clap::Args)]
@@ -24,9 +25,10 @@ pub enum PoolCommand {
     Drop(DropArgs),
     Fence(FenceArgs),
     Takeover(TakeoverArgs),
+    Serve(ServeArgs),
 }
 
-/// Options of every command that opens a pool as its manager
+/// Options of every command that opens a pool
 #[derive(clap::Args)]
 pub struct ManagerArgs {
     /// Name of this host in the pool, for machines without an identity of their own
@@ -38,16 +40,42 @@ pub struct ManagerArgs {
     /// Open the newest state that is whole, if a newer one may have been damaged
     #[arg(long)]
     skip_damaged: bool,
+    /// File with the token of a manager that is reached over TCP; default: $TIERLOOM_TOKEN or
+    /// ~/.config/tierloom/token
+    #[arg(long, value_name = "FILE", help_heading = "Several hosts")]
+    token_file: Option<PathBuf>,
+    /// Certificate that signed the manager's certificate (or is it), PEM
+    #[arg(long, value_name = "FILE", help_heading = "Several hosts")]
+    tls_ca: Option<PathBuf>,
+    /// Allow unencrypted connections to other machines: anyone who reads the traffic learns the
+    /// token
+    #[arg(long = "allow-plain-remote", help_heading = "Several hosts")]
+    allow_plain: bool,
 }
 
 impl ManagerArgs {
-    pub fn options(&self) -> OpenOptions {
-        OpenOptions {
-            host: self.host.clone(),
-            members: self.members.clone(),
-            skip_damaged: self.skip_damaged,
-            ..OpenOptions::default()
+    pub fn access(&self) -> Access {
+        Access {
+            options: OpenOptions {
+                host: self.host.clone(),
+                members: self.members.clone(),
+                skip_damaged: self.skip_damaged,
+                ..OpenOptions::default()
+            },
+            way: Way {
+                token_file: self.token_file.clone(),
+                tls_ca: self.tls_ca.clone(),
+                allow_plain: self.allow_plain,
+            },
         }
+    }
+
+    pub fn token_file(&self) -> Option<&Path> {
+        self.token_file.as_deref()
+    }
+
+    pub fn allow_plain(&self) -> bool {
+        self.allow_plain
     }
 }
 
@@ -228,4 +256,43 @@ pub struct TakeoverArgs {
     pub pool: PathBuf,
     #[command(flatten)]
     pub change: ChangeArgs,
+}
+
+/// Manage a pool for other processes and hosts, until Ctrl-C
+///
+/// While it runs, every command with this pool goes through it, and several can have the pool open
+/// at once.
+#[derive(clap::Args)]
+pub struct ServeArgs {
+    /// First member of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Where requests are taken: a Unix socket or an address; default: a socket beside a file,
+    /// POOL.sock
+    #[arg(long, value_name = "unix:PATH|ADDR:PORT")]
+    pub listen: Option<String>,
+    /// Address that clients connect to, if it is another one, as in db7:7272
+    #[arg(long, value_name = "HOST:PORT")]
+    pub announce: Option<String>,
+    /// A client on another host that gives no sign of life for two leases is fenced
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub lease: Seconds,
+    /// TLS certificate, PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        help_heading = "Several hosts"
+    )]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        help_heading = "Several hosts"
+    )]
+    pub tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub access: ManagerArgs,
 }

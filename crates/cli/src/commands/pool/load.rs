@@ -20,7 +20,7 @@ pub fn run(args: &LoadArgs) -> Result<(), Failure> {
     let topology = Topology::read(&SysRoot::host()).map_err(Failure::runtime)?;
     let placement: Policy = "dram".parse().map_err(Failure::runtime)?;
     let options = plan::options(args.threads, PageSize::Thp, placement, topology)?;
-    let pool = args.change.manager.options().open(&args.pool)?;
+    let pool = args.change.manager.access().open(&args.pool)?;
     let mut session = SqlSession::new(options).map_err(|e| failure(e, None))?;
     // What is there already is not used here, so nothing of it has to be checked.
     let wrong = |e| failure(e, None);

@@ -1,9 +1,11 @@
 //! `tierloom pool`: makes and examines pools.
 
+pub mod access;
 mod args;
 #[cfg_attr(not(feature = "sql"), path = "no_load.rs")]
 mod load;
 mod render;
+mod serve;
 
 use crate::failure::Failure;
 use crate::output;
@@ -36,6 +38,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         PoolCommand::Drop(args) => drop_table(args),
         PoolCommand::Fence(args) => fence(args),
         PoolCommand::Takeover(args) => take_over(args),
+        PoolCommand::Serve(args) => serve::run(args),
     }
 }
 
@@ -74,7 +77,12 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
         }
         return output::print(&render::plan(&plan));
     }
-    let pool = Pool::create(first, &further, &options, &args.change.manager.options())?;
+    let pool = Pool::create(
+        first,
+        &further,
+        &options,
+        &args.change.manager.access().options,
+    )?;
     show(&pool.status(), args.change.json)
 }
 
@@ -88,7 +96,7 @@ fn change(
     if args.dry_run {
         return output::print(&format!("would {what}\n"));
     }
-    let pool = args.manager.options().open(path)?;
+    let pool = args.manager.access().open(path)?;
     make(&pool)?;
     show(&pool.status(), args.json)
 }
@@ -96,7 +104,7 @@ fn change(
 fn check(args: &CheckArgs) -> Result<(), Failure> {
     let mut status = Pool::inspect(&args.pool)?;
     if args.data && status.problems.is_empty() {
-        let pool = args.manager.options().open(&args.pool)?;
+        let pool = args.manager.access().open(&args.pool)?;
         status = pool.status();
         let sealed = |state| state == RegionState::Sealed;
         let tables = status.regions.iter().filter(|r| sealed(r.state));
@@ -152,7 +160,7 @@ fn grow(args: &GrowArgs) -> Result<(), Failure> {
 }
 
 fn shrink(args: &ShrinkArgs) -> Result<(), Failure> {
-    let pool = args.change.manager.options().open(&args.pool)?;
+    let pool = args.change.manager.access().open(&args.pool)?;
     if args.change.dry_run {
         let plan = pool.shrink_plan(args.index, args.size.0)?;
         return output::print(&render::shrink(args.index, &plan));
@@ -209,7 +217,7 @@ fn take_over(args: &TakeoverArgs) -> Result<(), Failure> {
         let pool = args.pool.display();
         return output::print(&format!("would take {pool} over from {from}\n"));
     }
-    let mut options = args.change.manager.options();
+    let mut options = args.change.manager.access().options;
     options.take_over = true;
     let pool = options.open(&args.pool)?;
     show(&pool.status(), args.change.json)

@@ -50,6 +50,9 @@ pub fn status(status: &PoolStatus) -> String {
         ]);
     }
     let _ = writeln!(text, "{members}");
+    if let Some(address) = &status.served_at {
+        let _ = writeln!(text, "served at {address}");
+    }
     let mut hosts = table(["host", "state", "manages"]);
     for host in &status.hosts {
         let state = match host.state {
@@ -57,7 +60,11 @@ pub fn status(status: &PoolStatus) -> String {
             HostState::Left => "left",
             HostState::Fenced => "fenced",
         };
-        let manages = if host.home { "yes" } else { "no" };
+        let manages = match (host.home, host.client) {
+            (true, _) => "yes",
+            (false, true) => "asks the manager",
+            (false, false) => "no",
+        };
         hosts.add_row([&host.name, state, manages]);
     }
     if !status.hosts.is_empty() {

@@ -1,5 +1,6 @@
 //! Command line arguments of `tierloom run`, unchecked; `tierloom_suite` resolves them.
 
+use crate::commands::pool::access::AccessArgs;
 use crate::commands::topology::MachineArgs;
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -137,6 +138,8 @@ pub struct RunOptions {
     /// benchmark's names are replaced
     #[arg(long, value_name = "POOL")]
     pub pool: Option<PathBuf>,
+    #[command(flatten)]
+    pub pool_access: AccessArgs,
     /// Measure how soon a new process answers, N times in each way: tables loaded on demand, loaded
     /// from Parquet files, attached to --pool, the same after a kill, attached and verified
     #[arg(long, value_name = "N", requires = "pool", conflicts_with_all = NOT_WITH_RESTART)]

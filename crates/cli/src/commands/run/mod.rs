@@ -23,7 +23,7 @@ use results::Results;
 use std::path::Path;
 use std::sync::Arc;
 use tierloom_memory::router::{LentPool, lend_pool};
-use tierloom_pool::{OpenOptions, Spread};
+use tierloom_pool::Spread;
 use tierloom_suite::{RunError, StreamPlan, SuitePlan, SuiteRequest, Workload, workload};
 
 /// Starts of processes to measure.
@@ -94,7 +94,7 @@ fn start(
     if options.dry_run {
         return output::print(&plan.describe());
     }
-    let _lent = lend(options.pool.as_deref())?;
+    let _lent = lend(options)?;
     let mut results = Results::new(options);
     let mut sink = |record| results.push(record).map_err(RunError::failed);
     let ended = tierloom_suite::run(&plan, &open_session(), &Progress::default(), &mut sink);
@@ -108,11 +108,11 @@ fn start(
 }
 
 /// Opens the pool and lets operators use its free memory, until the answer is dropped.
-fn lend(pool: Option<&Path>) -> Result<Option<LentPool>, Failure> {
-    let Some(path) = pool else {
+fn lend(options: &RunOptions) -> Result<Option<LentPool>, Failure> {
+    let Some(path) = &options.pool else {
         return Ok(None);
     };
-    let pool = OpenOptions::default().open(path)?;
+    let pool = options.pool_access.access().open(path)?;
     let memory = Arc::new(pool.operator_scratch(Spread::Pack));
     lend_pool(memory).map(Some).map_err(Failure::runtime)
 }

@@ -1,5 +1,6 @@
 //! Command line arguments of `tierloom sql`, unchecked; [`super::plan`] resolves them.
 
+use crate::commands::pool::access::AccessArgs;
 use crate::commands::topology::MachineArgs;
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -62,6 +63,8 @@ pub struct Args {
     /// When the data of the pool's tables are checked against their checksums
     #[arg(long, value_enum, default_value_t, requires = "pool")]
     pub verify: VerifyArg,
+    #[command(flatten)]
+    pub pool_access: AccessArgs,
     /// Generate benchmark data as tables: ssb:SF, tpch:SF or tpcds:SF (scale factor); repeat for
     /// more
     #[arg(long, value_name = "WHAT:SF")]

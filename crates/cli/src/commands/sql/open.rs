@@ -3,7 +3,6 @@
 use super::plan::{SqlPlan, TableSource};
 use super::watch::Terminal;
 use crate::failure::Failure;
-use tierloom_pool::OpenOptions;
 use tierloom_sql::{Loaded, Origin, PoolTable, SqlError, SqlSession};
 use tierloom_text::Bytes;
 
@@ -31,7 +30,7 @@ pub fn session(plan: &SqlPlan) -> Result<SqlSession, Failure> {
     let mut session = SqlSession::new(plan.options.clone()).map_err(|e| failure(e, None))?;
     let watch = Terminal::default();
     if let Some((path, verification)) = &plan.pool {
-        let pool = OpenOptions::default().open(path)?;
+        let pool = plan.pool_access.open(path)?;
         let used = session.use_pool(pool, *verification);
         used.map_err(|e| failure(e, None))?;
         let files = plan.tables.iter().filter_map(|table| match table {

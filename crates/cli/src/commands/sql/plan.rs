@@ -5,6 +5,7 @@
 
 use super::args::{Args, VerifyArg};
 use super::files;
+use crate::commands::pool::access::Access;
 use crate::failure::Failure;
 use crate::output;
 use std::io::{IsTerminal, Read};
@@ -52,6 +53,8 @@ pub struct SqlPlan {
     pub statements: Statements,
     /// The pool's first member, and when its data are checked.
     pub pool: Option<(PathBuf, Verification)>,
+    /// How the pool is opened.
+    pub pool_access: Access,
     pub tables: Vec<TableSource>,
     pub csv: CsvOptions,
     pub shown: Shown,
@@ -98,6 +101,7 @@ impl SqlPlan {
                 .pool
                 .clone()
                 .map(|pool| (pool, verification(args.verify))),
+            pool_access: args.pool_access.access(),
             tables,
             csv: files::csv(&args.csv)?,
             shown,
