@@ -326,6 +326,65 @@ fn clients_survive_their_manager() {
 }
 
 #[test]
+fn clients_survive_a_takeover_by_another_host() {
+    let mut served = Served::new(Some(Coherence::None));
+    let (b, _) = served.client("b");
+    seal(&b, "t", 3, 4).unwrap();
+    let mut memory = scratch(&b, 4).unwrap();
+    memory.bytes_mut().fill(9);
+    let before = free(&b);
+    served.stop();
+    let refused = served.options("c").open(&served.path()).unwrap_err();
+    assert!(matches!(refused, PoolError::OtherHome { .. }), "{refused}");
+    let options = OpenOptions {
+        take_over: true,
+        ..served.options("c")
+    };
+    let pool = options.open(&served.path()).unwrap();
+    let desk = pool.serve("here", &options).unwrap();
+    *served.desk.lock().unwrap() = Some(Arc::new(desk));
+    assert_eq!(free(&b), before);
+    memory.grow(2 * MIB).unwrap();
+    assert!(memory.bytes()[..4 << 20].iter().all(|byte| *byte == 9));
+    seal(&b, "t", 4, 4).unwrap();
+    assert_eq!((read(&b, "t").unwrap(), read(&pool, "t").unwrap()), (4, 4));
+}
+
+#[test]
+fn of_two_clients_that_race_for_the_last_extent_one_gets_it() {
+    let served = Served::new(None);
+    let rest = scratch(served.manager(), free(served.manager()) / MIB - 2).unwrap();
+    let clients = [served.client("a"), served.client("a")];
+    let start = std::sync::Barrier::new(2);
+    let race = |pool: &Pool| {
+        start.wait();
+        let mine = scratch(pool, 2);
+        // Kept until both have tried.
+        start.wait();
+        match mine {
+            Ok(_) => true,
+            Err(PoolError::Full { .. }) => false,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    let mut won = [0, 0];
+    for _ in 0..1000 {
+        let results = std::thread::scope(|scope| {
+            let [one, other] = &clients;
+            let other = scope.spawn(|| race(&other.0));
+            [race(&one.0), other.join().unwrap()]
+        });
+        assert_ne!(results[0], results[1], "one of them, and not both");
+        won.iter_mut()
+            .zip(results)
+            .for_each(|(won, has)| *won += u32::from(has));
+        assert_eq!(free(served.manager()), 2 * MIB);
+    }
+    println!("won {won:?}");
+    drop(rest);
+}
+
+#[test]
 fn a_silent_client_of_another_host_is_fenced_and_what_it_wrote_is_not_reused() {
     let served = Served::new(Some(Coherence::None));
     let empty = free(served.manager());
