@@ -88,15 +88,9 @@ fn tables(status: &Value) -> Vec<(&str, u64)> {
     tables
 }
 
-#[test]
-fn two_hosts_load_read_and_lose_processes_on_one_device() {
-    let kit = kit_for_tests()
-        .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"));
-    let Some(kit) = kit else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    let socket = at.join("link");
-    let a = vec![
+/// What the guest does that manages the pool.
+fn on_a() -> Vec<GuestCommand> {
+    vec![
         shell("a", "tierloom pool create $P --host a\nserve"),
         shell("a", "pool load -t t=/t.csv\nsql -c 'select sum(n) from t'"),
         // Ends with its first connection, so the other guest has seen the table.
@@ -114,8 +108,11 @@ fn two_hosts_load_read_and_lose_processes_on_one_device() {
             "cat /tmp/served\nstatus >&2\nkill -INT $(cat /tmp/server)\nwait",
         ),
         shell("a", "status"),
-    ];
-    let b = vec![
+    ]
+}
+
+fn on_b() -> Vec<GuestCommand> {
+    vec![
         reached(7901),
         shell("b", "sql -c 'select sum(n) from t'"),
         // Alone it may not change anything, and says who may.
@@ -130,7 +127,7 @@ fn two_hosts_load_read_and_lose_processes_on_one_device() {
         // are clean, so what it wrote is in quarantine until this host says so.
         shell(
             "b",
-            r#"(echo "set tierloom.memory.temp = 'pool'; create table big as select value as n from generate_series(1, 300000); select 1;"; sleep 900) | sql >/tmp/big 2>&1 &
+            r#"sql -c "set tierloom.memory.temp = 'pool'; create table big as select value as n from generate_series(1, 300000); select count(*) from generate_series(1, 1000000000000)" >/tmp/big 2>&1 &
                until_status '"scratch"'
                kill -9 $(pidof tierloom)
                until_status '"fenced"'
@@ -139,10 +136,23 @@ fn two_hosts_load_read_and_lose_processes_on_one_device() {
         shell("b", "sql -c 'select count(*) from t'\nstatus >/tmp/after"),
         shell("b", "cat /tmp/after"),
         reached(7903),
-    ];
+    ]
+}
+
+#[test]
+fn two_hosts_load_read_and_lose_processes_on_one_device() {
+    let kit = kit_for_tests()
+        .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"));
+    let Some(kit) = kit else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let socket = at.join("link");
     let guests = [
-        (guest(at, GuestLink::listen(&socket, "10.7.0.1/24")), a),
-        (guest(at, GuestLink::connect(&socket, "10.7.0.2/24")), b),
+        (guest(at, GuestLink::listen(&socket, "10.7.0.1/24")), on_a()),
+        (
+            guest(at, GuestLink::connect(&socket, "10.7.0.2/24")),
+            on_b(),
+        ),
     ];
     let outcomes = run_together(&kit, &guests, &mut |index, line| {
         eprintln!("[{index}] {line}")

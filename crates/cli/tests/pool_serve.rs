@@ -6,9 +6,9 @@ mod common;
 use common::{command, end_of, tierloom, wait};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(120);
@@ -20,13 +20,11 @@ struct Running {
 }
 
 impl Running {
-    fn start(folder: &Path, args: &[&str]) -> (Self, ChildStdin) {
+    fn start(folder: &Path, args: &[&str]) -> Self {
         let mut command = command(folder, args);
-        command.stdin(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let input = child.stdin.take().unwrap();
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        (Self { child, out }, input)
+        Self { child, out }
     }
 
     /// The next line that begins with `start`; what is after that.
@@ -55,36 +53,22 @@ impl Drop for Running {
 
 fn serve(folder: &Path, more: &[&str]) -> (Running, String) {
     let args = [&["pool", "serve", "a.pool"], more].concat();
-    let mut server = Running::start(folder, &args).0;
+    let mut server = Running::start(folder, &args);
     let address = server.line("serving ");
     (server, address)
 }
 
-/// A session of SQL that answers statements while the test goes on.
-struct Session {
-    running: Running,
-    input: ChildStdin,
+/// A session whose last statement runs until it is killed.
+fn endless(folder: &Path, before: &str) -> Running {
+    let script = format!("{before} select count(*) from generate_series(1, 1000000000000);");
+    let args = ["sql", "--format", "csv", "--pool", "a.pool", "-c", &script];
+    Running::start(folder, &args)
 }
 
-impl Session {
-    fn start(folder: &Path, more: &[&str]) -> Self {
-        let args = [&["sql", "--format", "csv", "--pool", "a.pool"], more].concat();
-        let (running, input) = Running::start(folder, &args);
-        Self { running, input }
-    }
-
-    /// The value of a statement that returns one column `v`.
-    fn ask(&mut self, statement: &str) -> String {
-        writeln!(self.input, "{statement};").unwrap();
-        self.running.line("v\n".trim_end());
-        let mut value = String::new();
-        self.running.out.read_line(&mut value).unwrap();
-        value.trim().to_owned()
-    }
-
-    fn say(&mut self, statement: &str) {
-        writeln!(self.input, "{statement};").unwrap();
-    }
+fn answer(folder: &Path, query: &str) -> String {
+    let args = ["sql", "--pool", "a.pool", "--format", "csv", "-c", query];
+    let rows = tierloom(folder, &args).with_code(0).stdout;
+    rows.lines().last().unwrap_or_default().to_owned()
 }
 
 fn status(folder: &Path) -> Value {
@@ -110,6 +94,18 @@ fn pool(folder: &Path) {
     tierloom(folder, &["pool", "create", "a.pool", "--size", "256MiB"]).with_code(0);
 }
 
+/// Bytes of scratch memory.
+fn scratch(status: &Value) -> u64 {
+    let regions = status["regions"].as_array().unwrap().iter();
+    let scratch = regions.filter(|region| region["kind"] == "scratch");
+    scratch
+        .map(|region| region["bytes"].as_u64().unwrap())
+        .sum()
+}
+
+const TEMPS: &str = "set tierloom.memory.temp = 'pool'; \
+                     create table big as select value as n from generate_series(1, 2000000);";
+
 #[test]
 fn sessions_share_a_pool_and_leave_nothing_however_they_end() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,39 +114,24 @@ fn sessions_share_a_pool_and_leave_nothing_however_they_end() {
     let (mut server, address) = serve(at, &[]);
     assert!(address.starts_with("unix:"), "{address}");
     assert_eq!(status(at)["served_at"], address.as_str());
-    tierloom(at, &["pool", "load", "a.pool", "-t", "t=t.csv"]).with_code(0);
+    let load = ["pool", "load", "a.pool", "-t", "t=t.csv"];
+    tierloom(at, &load).with_code(0);
     let empty = status(at)["space"].clone();
-    let mut one = Session::start(at, &[]);
-    let mut other = Session::start(at, &[]);
-    assert_eq!(one.ask("select sum(n) v from t"), "6");
-    assert_eq!(other.ask("select max(n) v from t"), "3");
-    assert_eq!(clients(&status(at)), 2);
-    one.say("set tierloom.memory.temp = 'pool'");
-    one.say("create table big as select value as n from generate_series(1, 2000000)");
-    assert_eq!(one.ask("select sum(n) v from big"), "2000001000000");
-    assert_ne!(status(at)["space"], empty);
+    let mut one = endless(at, TEMPS);
+    let other = endless(at, TEMPS);
+    until("both have scratch memory", || {
+        let status = status(at);
+        clients(&status) == 2 && scratch(&status) >= 2 * 2_000_000
+    });
+    assert_eq!(answer(at, "select sum(n) from t"), "6");
     // Replaced while others read it.
     fs::write(at.join("t.csv"), "n\n10\n20\n").unwrap();
-    tierloom(at, &["pool", "load", "a.pool", "-t", "t=t.csv"]).with_code(0);
-    assert_eq!(other.ask("select sum(n) v from t"), "6");
-    let new = tierloom(
-        at,
-        &[
-            "sql",
-            "--pool",
-            "a.pool",
-            "--format",
-            "csv",
-            "-c",
-            "select sum(n) from t",
-        ],
-    );
-    assert!(new.with_code(0).stdout.ends_with("30\n"));
-    // One is killed, the other ends.
-    one.running.kill();
-    drop(other.input);
-    assert!(wait(&mut other.running.child, SOON).unwrap().success());
-    until("what the dead one had is free", || {
+    tierloom(at, &load).with_code(0);
+    assert_eq!(answer(at, "select sum(n) from t"), "30");
+    one.kill();
+    until("the dead one is gone", || clients(&status(at)) == 1);
+    drop(other);
+    until("what they had is free", || {
         let status = status(at);
         clients(&status) == 0 && status["space"] == empty
     });
@@ -164,35 +145,32 @@ fn sessions_share_a_pool_and_leave_nothing_however_they_end() {
     tierloom(at, &["pool", "drop", "a.pool", "t"]).with_code(0);
     server.kill();
     // A dead server's socket and address stand in nobody's way.
-    let alone = status(at);
-    assert_eq!(alone["regions"].as_array().unwrap().len(), 0);
-    tierloom(at, &["pool", "load", "a.pool", "-t", "t=t.csv"]).with_code(0);
+    assert_eq!(status(at)["regions"].as_array().unwrap().len(), 0);
+    tierloom(at, &load).with_code(0);
     assert_eq!(status(at)["served_at"], Value::Null);
 }
 
 #[test]
-fn a_session_goes_on_when_its_server_is_killed_and_started_again() {
+fn a_session_outlives_its_server_and_the_next_one_knows_it() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     pool(at);
     let (mut server, _) = serve(at, &[]);
     tierloom(at, &["pool", "load", "a.pool", "-t", "t=t.csv"]).with_code(0);
-    let mut session = Session::start(at, &[]);
-    session.say("set tierloom.memory.temp = 'pool'");
-    assert_eq!(session.ask("select sum(n) v from t"), "6");
+    let mut session = endless(at, TEMPS);
+    until("it has scratch memory", || scratch(&status(at)) > 0);
     server.kill();
-    assert_eq!(session.ask("select sum(n) v from t"), "6");
+    // Without a server one process at a time has the pool, and leaves the living one its memory.
+    assert_eq!(answer(at, "select sum(n) from t"), "6");
+    assert!(scratch(&status(at)) > 0);
+    assert!(session.child.try_wait().unwrap().is_none());
     let (_server, _) = serve(at, &[]);
-    session.say("create table big as select value as n from generate_series(1, 2000000)");
-    assert_eq!(session.ask("select sum(n) v from big"), "2000001000000");
-    let regions = status(at)["regions"].clone();
-    let kinds: Vec<&Value> = regions
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|r| &r["kind"])
-        .collect();
-    assert!(kinds.iter().any(|kind| *kind == "scratch"), "{regions}");
+    assert_eq!((clients(&status(at)), scratch(&status(at)) > 0), (1, true));
+    session.kill();
+    until("what it had is free", || {
+        let status = status(at);
+        (clients(&status), scratch(&status)) == (0, 0)
+    });
 }
 
 #[test]

@@ -61,8 +61,8 @@ mod tests;
 pub use error::PoolError;
 pub use format::Coherence;
 pub use pool::{
-    Attached, Connect, CreateOptions, CreatePlan, Desk, Draft, Event, Finished, HostStatus,
-    ManagerLink, MemberStatus, OpenOptions, OperatorScratch, Pool, PoolStatus, RegionStatus,
-    Scratch, ScratchSpec, ShrinkPlan, TableSpec,
+    Attached, ClientEvent, Connect, CreateOptions, CreatePlan, Draft, Finished, HostStatus,
+    ManagerLink, MemberStatus, OpenOptions, OperatorScratch, Pool, PoolServer, PoolStatus,
+    RegionStatus, Scratch, ScratchSpec, ShrinkPlan, TableSpec,
 };
 pub use state::{HostState, RegionKind, RegionState, Space, Spread};

@@ -77,6 +77,7 @@ impl SqlSession {
         sink: &mut dyn Sink,
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
+        self.follow_pool(watch)?;
         let start = Instant::now();
         let words: Vec<&str> = piece.text.split_whitespace().collect();
         self.running.text = words.join(" ");

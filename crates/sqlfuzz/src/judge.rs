@@ -470,6 +470,7 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
                 || message.starts_with("panicked")
                 || excuses::is_not_implemented(&message)
                 || excuses::has_full_dictionary(&message)
+                || excuses::maps_a_dictionary(&message)
                 || excuses::loses_an_order(&message);
             if by_duck || excused {
                 return Verdict {

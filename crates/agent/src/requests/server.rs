@@ -91,7 +91,7 @@ pub fn serve_requests(
             what: "server",
             reason: error.to_string(),
         })?;
-    let service = RequestsServer::new(Calls(responder))
+    let service = RequestsServer::new(Relay(responder))
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
     let served = runtime.block_on(async {
@@ -106,7 +106,7 @@ pub fn serve_requests(
 
 async fn serve_tcp(
     options: AgentOptions,
-    service: RequestsServer<Calls>,
+    service: RequestsServer<Relay>,
     on_ready: impl FnOnce(&str),
     stop: &Stop,
 ) -> Result<(), AgentError> {
@@ -138,7 +138,7 @@ async fn serve_tcp(
 
 async fn serve_unix(
     path: &Path,
-    service: RequestsServer<Calls>,
+    service: RequestsServer<Relay>,
     on_ready: impl FnOnce(&str),
     stop: &Stop,
 ) -> Result<(), AgentError> {
@@ -178,10 +178,10 @@ async fn last_calls(stop: &Stop) {
 }
 
 /// The gRPC service.
-struct Calls(Arc<dyn Responder>);
+struct Relay(Arc<dyn Responder>);
 
 #[tonic::async_trait]
-impl Requests for Calls {
+impl Requests for Relay {
     async fn call(&self, request: Request<Text>) -> Result<Response<Text>, Status> {
         let responder = Arc::clone(&self.0);
         let text = request.into_inner().text;

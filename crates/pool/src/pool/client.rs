@@ -1,14 +1,13 @@
 //! A process that uses a pool beside others: it asks the manager for every change, reads the state
 //! from the pool itself, and reads and writes its extents like any other process.
 
-use std::fmt::Debug;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tierloom_memory::Clock;
 use tierloom_memory::shared::Access;
 
+use super::link::{Client, Connect};
 use super::open::{further, heartbeat, medium, primary};
 use super::seat::Seat;
 use super::wire::{Ask, PROTOCOL, Reply, Request};
@@ -22,37 +21,6 @@ use crate::store::random_number;
 
 /// Pause before a manager that does not answer is asked again.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// Reaches managers, whatever lies between.
-pub trait Connect: Debug + Send + Sync {
-    /// Connects to the manager that serves at `address`, as [`Pool::serve`] was told it.
-    ///
-    /// # Errors
-    /// Why it cannot be reached.
-    fn connect(&self, address: &str) -> Result<Box<dyn ManagerLink>, String>;
-}
-
-/// A connection to a manager.
-pub trait ManagerLink: Debug + Send {
-    /// Sends a request and returns what [`crate::Desk::answer`] made of it.
-    ///
-    /// # Errors
-    /// Why there is no answer. The request may have been carried out: it is sent again over
-    /// another connection, which does no harm.
-    fn call(&mut self, request: &str) -> Result<String, String>;
-}
-
-/// The way to the manager.
-#[derive(Debug)]
-pub(super) struct Client {
-    connect: Arc<dyn Connect>,
-    link: Option<(String, Box<dyn ManagerLink>)>,
-    /// Number of the last request.
-    number: u64,
-    /// How long an answer is waited for, over all attempts.
-    patience: Duration,
-    clock: Arc<dyn Clock>,
-}
 
 impl OpenOptions {
     /// Opens the pool as [`OpenOptions::open`] does; if another process or host has it open and
@@ -222,25 +190,5 @@ impl Inner {
             self.members.extend(all.into_iter().skip(known));
         }
         Ok(())
-    }
-}
-
-impl Client {
-    /// One attempt.
-    fn call(&mut self, address: Option<&str>, request: &str) -> Result<Reply, String> {
-        let Some(address) = address else {
-            self.link = None;
-            return Err("nobody serves it".to_owned());
-        };
-        let mut link = match self.link.take() {
-            Some((connected, link)) if connected == address => link,
-            _ => self.connect.connect(address)?,
-        };
-        let answer = link.call(request)?;
-        self.link = Some((address.to_owned(), link));
-        serde_json::from_str(&answer).map_err(|error| {
-            let start: String = answer.chars().take(80).collect();
-            format!("its answer cannot be read: {error} (`{start}`)")
-        })
     }
 }

@@ -3,14 +3,15 @@
 mod attached;
 mod client;
 mod create;
-mod desk;
 mod draft;
 mod gone;
 mod grow;
 mod lent;
+mod link;
 mod open;
 mod scratch;
 mod seat;
+mod server;
 mod shrink;
 mod status;
 mod wire;
@@ -21,13 +22,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tierloom_memory::shared::{Access, SharedRange};
 
 pub use attached::Attached;
-pub use client::{Connect, ManagerLink};
 pub use create::{CreateOptions, CreatePlan};
-pub use desk::{Desk, Event};
 pub use draft::{Draft, Finished, TableSpec};
 pub use lent::OperatorScratch;
+pub use link::{Connect, ManagerLink};
 pub use open::OpenOptions;
 pub use scratch::{Scratch, ScratchSpec};
+pub use server::{ClientEvent, PoolServer};
 pub use shrink::ShrinkPlan;
 pub use status::{HostStatus, MemberStatus, PoolStatus, RegionStatus};
 
@@ -93,6 +94,11 @@ impl Pool {
     /// Where its first member is.
     pub fn path(&self) -> PathBuf {
         self.inner().members[0].path.clone()
+    }
+
+    /// Whether another process is the manager, and so others may change the pool.
+    pub fn is_client(&self) -> bool {
+        self.inner().seat.is_client()
     }
 
     /// Bytes by use. Capacity is always the sum of the others.

@@ -1,6 +1,6 @@
 //! How changes are made: by this process as the manager, or by the manager on request.
 
-use super::client::Client;
+use super::link::Client;
 use super::wire::Ask;
 use super::{Inner, place};
 use crate::PoolError;

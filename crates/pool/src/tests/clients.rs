@@ -11,8 +11,8 @@ use tierloom_memory::Clock;
 
 use super::seed::rng;
 use crate::{
-    Coherence, Connect, CreateOptions, Desk, Event, HostState, ManagerLink, OpenOptions, Pool,
-    PoolError, RegionKind, Scratch, ScratchSpec, Spread, TableSpec,
+    ClientEvent, Coherence, Connect, CreateOptions, HostState, ManagerLink, OpenOptions, Pool,
+    PoolError, PoolServer, RegionKind, Scratch, ScratchSpec, Spread, TableSpec,
 };
 
 const MIB: u64 = 1 << 20;
@@ -40,7 +40,7 @@ impl Clock for Hand {
 /// What lies between one client and whoever is the manager.
 #[derive(Debug)]
 struct Way {
-    desk: Arc<Mutex<Option<Arc<Desk>>>>,
+    server: Arc<Mutex<Option<Arc<PoolServer>>>>,
     cut: AtomicBool,
     /// Of 256 messages, so many are lost: before they arrive, or their answers.
     lost: u8,
@@ -71,12 +71,12 @@ impl Connect for Net {
 
 impl ManagerLink for Link {
     fn call(&mut self, request: &str) -> Result<String, String> {
-        let desk = self.0.desk.lock().unwrap().clone();
-        let desk = desk.ok_or("connection refused")?;
+        let server = self.0.server.lock().unwrap().clone();
+        let server = server.ok_or("connection refused")?;
         if self.0.cut.load(Ordering::Relaxed) || self.0.loses() {
             return Err("lost on the way there".to_owned());
         }
-        let answer = desk.answer(request);
+        let answer = server.answer(request);
         match self.0.loses() {
             true => Err("lost on the way back".to_owned()),
             false => Ok(answer),
@@ -88,7 +88,7 @@ impl ManagerLink for Link {
 struct Served {
     folder: tempfile::TempDir,
     clock: Arc<Hand>,
-    desk: Arc<Mutex<Option<Arc<Desk>>>>,
+    server: Arc<Mutex<Option<Arc<PoolServer>>>>,
     pool: Option<Pool>,
 }
 
@@ -99,7 +99,7 @@ impl Served {
         let mut served = Self {
             folder,
             clock,
-            desk: Arc::default(),
+            server: Arc::default(),
             pool: None,
         };
         let create = CreateOptions {
@@ -130,19 +130,19 @@ impl Served {
     fn start(&mut self) {
         let options = self.options("a");
         let pool = options.open(&self.path()).unwrap();
-        let desk = pool.serve("here", &options).unwrap();
-        *self.desk.lock().unwrap() = Some(Arc::new(desk));
+        let server = pool.serve("here", &options).unwrap();
+        *self.server.lock().unwrap() = Some(Arc::new(server));
         self.pool = Some(pool);
     }
 
     fn stop(&mut self) {
-        *self.desk.lock().unwrap() = None;
+        *self.server.lock().unwrap() = None;
         self.pool = None;
     }
 
-    fn look_after(&self) -> Vec<Event> {
-        let desk = self.desk.lock().unwrap().clone().unwrap();
-        desk.look_after().unwrap()
+    fn look_after(&self) -> Vec<ClientEvent> {
+        let server = self.server.lock().unwrap().clone().unwrap();
+        server.look_after().unwrap()
     }
 
     fn manager(&self) -> &Pool {
@@ -151,7 +151,7 @@ impl Served {
 
     fn client_over(&self, host: &str, lost: u8, seed: u64) -> (Pool, Arc<Way>) {
         let way = Arc::new(Way {
-            desk: Arc::clone(&self.desk),
+            server: Arc::clone(&self.server),
             cut: AtomicBool::new(false),
             lost,
             rng: Mutex::new(fastrand::Rng::with_seed(seed)),
@@ -239,13 +239,13 @@ fn clients_share_tables_and_have_scratch_memory_of_their_own() {
     drop((of_a, of_b));
     let names = served.look_after();
     assert!(
-        matches!(&names[..], [Event::Joined(_), Event::Joined(_)]),
+        matches!(&names[..], [ClientEvent::Joined(_), ClientEvent::Joined(_)]),
         "{names:?}"
     );
     drop((a, b));
     let names = served.look_after();
     assert!(
-        matches!(&names[..], [Event::Left(_), Event::Left(_)]),
+        matches!(&names[..], [ClientEvent::Left(_), ClientEvent::Left(_)]),
         "{names:?}"
     );
     assert_eq!(served.manager().status().hosts.len(), 1);
@@ -274,7 +274,7 @@ fn what_a_dead_client_had_is_free_and_what_a_living_one_has_is_not() {
         drop((lost, read_by_dead, draft));
         kill(dead, &way);
         let events = served.look_after();
-        assert!(matches!(&events[..], [Event::Ended(_)]), "{events:?}");
+        assert!(matches!(&events[..], [ClientEvent::Ended(_)]), "{events:?}");
         assert_eq!(free(served.manager()), empty - 6 * MIB);
         drop(kept);
         assert_eq!(free(served.manager()), empty);
@@ -341,8 +341,8 @@ fn clients_survive_a_takeover_by_another_host() {
         ..served.options("c")
     };
     let pool = options.open(&served.path()).unwrap();
-    let desk = pool.serve("here", &options).unwrap();
-    *served.desk.lock().unwrap() = Some(Arc::new(desk));
+    let server = pool.serve("here", &options).unwrap();
+    *served.server.lock().unwrap() = Some(Arc::new(server));
     assert_eq!(free(&b), before);
     memory.grow(2 * MIB).unwrap();
     assert!(memory.bytes()[..4 << 20].iter().all(|byte| *byte == 9));
@@ -393,12 +393,15 @@ fn a_silent_client_of_another_host_is_fenced_and_what_it_wrote_is_not_reused() {
     let reading = b.attach("t").unwrap();
     let memory = scratch(&b, 6).unwrap();
     let with_table = free(served.manager()) + 6 * MIB;
-    assert!(matches!(&served.look_after()[..], [Event::Joined(_)]));
+    assert!(matches!(&served.look_after()[..], [ClientEvent::Joined(_)]));
     served.clock.forward(Duration::from_secs(1999));
     assert_eq!(served.look_after(), []);
     served.clock.forward(Duration::from_secs(2));
     let events = served.look_after();
-    assert!(matches!(&events[..], [Event::Fenced(_)]), "{events:?}");
+    assert!(
+        matches!(&events[..], [ClientEvent::Fenced(_)]),
+        "{events:?}"
+    );
     let space = served.manager().space();
     assert_eq!(space.quarantined_bytes, 6 * MIB);
     served.manager().drop_table("t").unwrap();
@@ -471,7 +474,7 @@ fn a_pool_that_nobody_serves_says_what_to_do() {
     let path = served.path();
     let net = || {
         Arc::new(Net(Arc::new(Way {
-            desk: Arc::clone(&served.desk),
+            server: Arc::clone(&served.server),
             cut: AtomicBool::new(true),
             lost: 0,
             rng: Mutex::new(fastrand::Rng::with_seed(0)),
@@ -498,21 +501,21 @@ fn a_pool_that_nobody_serves_says_what_to_do() {
 #[test]
 fn nonsense_is_answered_with_an_error() {
     let served = Served::new(None);
-    let desk = served.desk.lock().unwrap().clone().unwrap();
+    let server = served.server.lock().unwrap().clone().unwrap();
     let before = served.manager().status().generation;
     let uuid = served.manager().status().uuid;
     let ask = |protocol: u32, pool: &str, ask: serde_json::Value| {
         let by = json!({ "slot": 77, "incarnation": 1 });
         let request =
             json!({ "protocol": protocol, "pool": pool, "by": by, "number": 1, "ask": ask });
-        desk.answer(&request.to_string())
+        server.answer(&request.to_string())
     };
     let own = uuid.to_string();
     let grow = json!({ "grow": { "index": 0, "bytes": 1_u64 << 40 } });
     let drop = json!({ "change": { "changes": [{ "drop": { "region": 1 } }] } });
     let answers = [
-        desk.answer(""),
-        desk.answer("{}"),
+        server.answer(""),
+        server.answer("{}"),
         ask(2, &own, grow.clone()),
         ask(1, "6a1b8bb2-0000-0000-0000-000000000000", grow.clone()),
         ask(1, &own, json!({ "unknown": {} })),

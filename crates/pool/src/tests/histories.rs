@@ -210,21 +210,16 @@ impl Model {
                     *self.quarantine.entry(by.0).or_default() += extents;
                 }
             }
+            // Member 0 has what the others have not, all of one extent.
             Change::Grow { extents, .. } => {
-                // Member 0 has what the others have not, all of one extent.
-                let others = self.members as u64 - 1;
-                self.capacity = self.capacity.max(extents + others);
+                self.capacity = self.capacity.max(extents + self.members as u64 - 1);
             }
             Change::AddMember(_) => {
                 self.members += 1;
                 self.capacity += 1;
             }
             Change::Fence { host } => self.fence(host.slot),
-            Change::Gone { host, .. } => {
-                self.take_from(host.slot, true);
-                self.unpin_all(host.slot);
-                self.hosts.remove(&host.slot);
-            }
+            Change::Gone { host, .. } => self.gone(host.slot),
             // Not drawn; shrinking depends on where regions lie, which this model does not know.
             Change::Damaged { .. }
             | Change::Leave { .. }
@@ -232,6 +227,12 @@ impl Model {
             | Change::Shrink { .. } => return None,
         }
         Some(None)
+    }
+
+    fn gone(&mut self, slot: u16) {
+        self.take_from(slot, true);
+        self.unpin_all(slot);
+        self.hosts.remove(&slot);
     }
 
     fn seal(&mut self, id: u64, by: Reader) -> Option<()> {

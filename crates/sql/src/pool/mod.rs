@@ -94,6 +94,7 @@ impl SqlSession {
             verification,
             _lent: lent,
             tables: BTreeMap::new(),
+            followed: None,
             told: BTreeSet::new(),
             sweep: None,
         });
@@ -168,7 +169,8 @@ impl SqlSession {
     }
 
     /// Attaches all tables of the pool that the session does not have yet. Damaged ones are loaded
-    /// again if their files are what they were.
+    /// again if their files are what they were. Where other processes use the pool too, every
+    /// statement begins with the tables as they are then.
     ///
     /// # Errors
     /// Those of a table that has to be loaded again. One that cannot be used is no error.
@@ -184,8 +186,32 @@ impl SqlSession {
         for name in missing {
             done.push(self.attach_one(&name, watch)?);
         }
+        self.pool.follow();
         self.pool.sweep();
         Ok(done)
+    }
+
+    /// Before a statement: tables that other clients of the pool have sealed or replaced since are
+    /// attached, and those that they have dropped are let go. One that cannot be used stays as it
+    /// was.
+    pub(super) fn follow_pool(&mut self, watch: &dyn Watch) -> Result<(), SqlError> {
+        let news = self.pool.news();
+        for name in &news.gone {
+            self.forget(name)?;
+            self.bind(name);
+        }
+        for name in &news.replaced {
+            if let Ok(table) = self.attached(name) {
+                self.adopt(name, table, Origin::Attached, watch)?;
+            }
+        }
+        for name in &news.new {
+            self.attach_one(name, watch)?;
+        }
+        if !news.replaced.is_empty() || !news.new.is_empty() {
+            self.pool.sweep();
+        }
+        Ok(())
     }
 
     /// Checks all bytes of all attached tables.

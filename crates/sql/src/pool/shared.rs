@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tierloom_engine::pooled::{PooledTable, Sweep, Verification};
 use tierloom_memory::router::LentPool;
-use tierloom_pool::Pool;
+use tierloom_pool::{Pool, RegionState};
 
 /// The session's pool, shared with the system table that shows it.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +15,9 @@ pub(super) struct OpenPool {
     pub(super) pool: Pool,
     pub(super) verification: Verification,
     pub(super) tables: BTreeMap<String, PooledTable>,
+    /// Versions of all tables of the pool when they were last looked at, once the session has all
+    /// of them.
+    pub(super) followed: Option<BTreeMap<String, u64>>,
     /// Damaged tables that an error has named already.
     pub(super) told: BTreeSet<String>,
     /// The check in the background, over the tables of the moment when it was started.
@@ -23,7 +26,67 @@ pub(super) struct OpenPool {
     pub(super) _lent: LentPool,
 }
 
+/// What other clients did to the tables of the pool.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    pub(super) gone: Vec<String>,
+    pub(super) replaced: Vec<String>,
+    pub(super) new: Vec<String>,
+}
+
 impl SharedPool {
+    /// From now on, what others do to the pool's tables is news.
+    pub(super) fn follow(&self) {
+        let Some((pool, _)) = self.pool() else { return };
+        let versions = versions(&pool);
+        if let Some(open) = self.lock().as_mut() {
+            open.followed = Some(versions);
+        }
+    }
+
+    /// What was done since the last call. Nothing, where nobody else can do anything.
+    pub(super) fn news(&self) -> News {
+        let pool = self.pool().map(|(pool, _)| pool);
+        let Some(pool) = pool.filter(Pool::is_client) else {
+            return News::default();
+        };
+        let now = versions(&pool);
+        let mut open = self.lock();
+        let Some(OpenPool {
+            tables,
+            followed: Some(followed),
+            ..
+        }) = open.as_mut()
+        else {
+            return News::default();
+        };
+        if *followed == now {
+            return News::default();
+        }
+        let of = |name: &&String| tables.get(*name).map(|table| table.attached().version());
+        let changed = now
+            .iter()
+            .filter(|(name, version)| followed.get(*name) != Some(version));
+        let changed: Vec<&String> = changed.map(|(name, _)| name).collect();
+        let replaced = changed.iter().copied().filter(|name| of(name).is_some());
+        let replaced = replaced.filter(|name| of(name) != now.get(*name).copied());
+        let news = News {
+            gone: tables
+                .keys()
+                .filter(|name| !now.contains_key(*name))
+                .cloned()
+                .collect(),
+            replaced: replaced.cloned().collect(),
+            new: changed
+                .iter()
+                .filter(|name| of(name).is_none())
+                .map(|name| (*name).clone())
+                .collect(),
+        };
+        *followed = now;
+        news
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, Option<OpenPool>> {
         // Tables are inserted and removed whole, so a panic elsewhere leaves it consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -69,4 +132,10 @@ impl SharedPool {
         let new = names.into_iter().filter(|name| told.insert(name.clone()));
         new.collect()
     }
+}
+
+fn versions(pool: &Pool) -> BTreeMap<String, u64> {
+    let regions = pool.status().regions.into_iter();
+    let sealed = regions.filter(|region| region.state == RegionState::Sealed);
+    sealed.map(|region| (region.name, region.version)).collect()
 }

@@ -17,12 +17,12 @@ pub struct Access {
     /// Names, paths and what is skipped.
     pub options: OpenOptions,
     /// How managers are reached that are not on a Unix socket.
-    pub way: Way,
+    pub reach: Reach,
 }
 
 /// How managers at TCP addresses are reached.
 #[derive(Debug, Clone, Default)]
-pub struct Way {
+pub struct Reach {
     /// File with the token of the manager.
     pub token_file: Option<PathBuf>,
     /// File with the certificate that signed the manager's, or is it.
@@ -37,8 +37,8 @@ impl Access {
     /// # Errors
     /// Those of [`OpenOptions::open_or_join`].
     pub fn open(&self, path: &Path) -> Result<Pool, Failure> {
-        let way = Arc::new(self.way.clone());
-        Ok(self.options.open_or_join(path, way)?)
+        let reach = Arc::new(self.reach.clone());
+        Ok(self.options.open_or_join(path, reach)?)
     }
 }
 
@@ -87,7 +87,7 @@ impl AccessArgs {
                 host: self.host.clone(),
                 ..OpenOptions::default()
             },
-            way: Way {
+            reach: Reach {
                 token_file: self.token_file.clone(),
                 tls_ca: self.tls_ca.clone(),
                 allow_plain: self.allow_plain,
@@ -97,15 +97,15 @@ impl AccessArgs {
 }
 
 #[derive(Debug)]
-struct Link(Requester);
+struct OpenLink(Requester);
 
-impl ManagerLink for Link {
+impl ManagerLink for OpenLink {
     fn call(&mut self, request: &str) -> Result<String, String> {
         self.0.call(request).map_err(|error| error.to_string())
     }
 }
 
-impl Connect for Way {
+impl Connect for Reach {
     fn connect(&self, address: &str) -> Result<Box<dyn ManagerLink>, String> {
         let to = match RequestAddress::socket(address) {
             Some(path) => RequestAddress::Unix(path),
@@ -121,6 +121,6 @@ impl Connect for Way {
             }
         };
         let requester = Requester::connect(&to, ANSWER).map_err(|error| error.to_string())?;
-        Ok(Box::new(Link(requester)))
+        Ok(Box::new(OpenLink(requester)))
     }
 }

@@ -1,6 +1,6 @@
 //! Options of `tierloom pool`.
 
-use super::access::{Access, Way};
+use super::access::{Access, Reach};
 use crate::commands::sql::CsvArgs;
 use clap::{Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ impl ManagerArgs {
                 skip_damaged: self.skip_damaged,
                 ..OpenOptions::default()
             },
-            way: Way {
+            reach: Reach {
                 token_file: self.token_file.clone(),
                 tls_ca: self.tls_ca.clone(),
                 allow_plain: self.allow_plain,

@@ -12,7 +12,7 @@ use tierloom_agent::{
     AgentError, AgentOptions, Listen, Log, RequestAddress, Responder, Stop, TlsIdentity, Token,
     TokenOrigin, check_listen, check_socket, serve_requests,
 };
-use tierloom_pool::{Desk, Event, OpenOptions, Pool, PoolError};
+use tierloom_pool::{ClientEvent, OpenOptions, Pool, PoolError, PoolServer};
 
 /// How often clients are looked after.
 const ROUND: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let pool = options.open(&args.pool)?;
     let stop = Stop::new();
     stop::pass_on(stop.clone());
-    let server = Arc::new(Server::default());
+    let server = Arc::new(Answering::default());
     let failed: Arc<Mutex<Option<PoolError>>> = Arc::default();
     let announced = args.announce.clone();
     let ready = {
@@ -62,18 +62,18 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     }
 }
 
-/// The desk, once the address is known.
+/// What answers, once the address is known.
 #[derive(Default)]
-struct Server(Mutex<Option<Arc<Desk>>>);
+struct Answering(Mutex<Option<Arc<PoolServer>>>);
 
-impl Server {
+impl Answering {
     fn start(&self, pool: &Pool, address: &str, options: &OpenOptions) -> Result<(), PoolError> {
-        let desk = pool.serve(address, options)?;
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(desk));
+        let server = pool.serve(address, options)?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(server));
         Ok(())
     }
 
-    fn desk(&self) -> Option<Arc<Desk>> {
+    fn server(&self) -> Option<Arc<PoolServer>> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -87,10 +87,10 @@ impl Server {
     fn look_after(&self, stop: &Stop) {
         let mut last_error = None;
         while !stop.wait_timeout(ROUND) {
-            let Some(desk) = self.desk() else {
+            let Some(server) = self.server() else {
                 return;
             };
-            match desk.look_after() {
+            match server.look_after() {
                 Ok(events) => events.iter().for_each(|event| note!("{}", words(event))),
                 // Another host has taken over: what clients ask is refused from now on.
                 Err(PoolError::Fenced { .. }) => {
@@ -109,19 +109,19 @@ impl Server {
     }
 }
 
-impl Responder for Server {
+impl Responder for Answering {
     fn respond(&self, request: &str) -> String {
-        self.desk()
-            .map_or_else(String::new, |desk| desk.answer(request))
+        self.server()
+            .map_or_else(String::new, |server| server.answer(request))
     }
 }
 
-fn words(event: &Event) -> String {
+fn words(event: &ClientEvent) -> String {
     match event {
-        Event::Joined(name) => format!("{name} joined"),
-        Event::Left(name) => format!("{name} left"),
-        Event::Ended(name) => format!("{name} ended without leaving; what it had is free"),
-        Event::Fenced(name) => format!(
+        ClientEvent::Joined(name) => format!("{name} joined"),
+        ClientEvent::Left(name) => format!("{name} left"),
+        ClientEvent::Ended(name) => format!("{name} ended without leaving; what it had is free"),
+        ClientEvent::Fenced(name) => format!(
             "{name} has been silent for two leases: fenced, and what it was writing is in \
              quarantine"
         ),

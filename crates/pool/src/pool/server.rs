@@ -17,7 +17,7 @@ const SILENT_AFTER: u32 = 2;
 
 /// Answers the requests of clients, until it is dropped. [`Pool::serve`] makes it.
 #[derive(Debug)]
-pub struct Desk {
+pub struct PoolServer {
     pool: Pool,
     lease: Duration,
     clock: Arc<dyn Clock>,
@@ -34,7 +34,7 @@ struct Seen {
 
 /// What happened to a client, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum ClientEvent {
     /// It uses the pool now.
     Joined(String),
     /// It does not any more.
@@ -47,14 +47,14 @@ pub enum Event {
 
 impl Pool {
     /// Lets other processes and hosts use the pool: says in the pool that requests are taken at
-    /// `address`, until the desk is dropped. Whatever receives them gives them to
-    /// [`Desk::answer`], and somebody calls [`Desk::look_after`] about once a second.
+    /// `address`, until the server is dropped. Whatever receives them gives them to
+    /// [`PoolServer::answer`], and somebody calls [`PoolServer::look_after`] about once a second.
     ///
     /// Lease and clock of `options` are those of clients on other machines.
     ///
     /// # Errors
     /// The commit fails; [`PoolError::Managed`] if this process is a client itself.
-    pub fn serve(&self, address: &str, options: &OpenOptions) -> Result<Desk, PoolError> {
+    pub fn serve(&self, address: &str, options: &OpenOptions) -> Result<PoolServer, PoolError> {
         let mut inner = self.inner();
         if inner.seat.is_client() {
             let path = inner.members[0].path.clone();
@@ -63,7 +63,7 @@ impl Pool {
         let address = Some(address.to_owned());
         inner.change(Change::Serve { address })?;
         drop(inner);
-        Ok(Desk {
+        Ok(PoolServer {
             pool: self.clone(),
             lease: options.lease,
             clock: Arc::clone(&options.clock),
@@ -72,7 +72,7 @@ impl Pool {
     }
 }
 
-impl Desk {
+impl PoolServer {
     /// Carries out one request and returns the answer, both as text. Every text gets an answer.
     pub fn answer(&self, request: &str) -> String {
         let reply = self.reply(request).unwrap_or_else(Reply::Refused);
@@ -155,7 +155,7 @@ impl Desk {
     ///
     /// # Errors
     /// A commit fails.
-    pub fn look_after(&self) -> Result<Vec<Event>, PoolError> {
+    pub fn look_after(&self) -> Result<Vec<ClientEvent>, PoolError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inner = self.pool.inner();
         let before = inner.clients();
@@ -166,14 +166,14 @@ impl Desk {
         let came = before
             .iter()
             .filter(|(who, _)| !seen.names.contains_key(who));
-        events.extend(came.map(|(_, name)| Event::Joined(name.clone())));
+        events.extend(came.map(|(_, name)| ClientEvent::Joined(name.clone())));
         let left = seen
             .names
             .iter()
             .filter(|(who, _)| !before.contains_key(who));
-        events.extend(left.map(|(_, name)| Event::Left(name.clone())));
-        events.extend(ended.into_iter().map(Event::Ended));
-        events.extend(fenced.into_iter().map(Event::Fenced));
+        events.extend(left.map(|(_, name)| ClientEvent::Left(name.clone())));
+        events.extend(ended.into_iter().map(ClientEvent::Ended));
+        events.extend(fenced.into_iter().map(ClientEvent::Fenced));
         seen.names = inner.clients();
         Ok(events)
     }
@@ -209,7 +209,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for PoolServer {
     fn drop(&mut self) {
         // An error leaves an address where nobody answers, as a crash would.
         let _ = self.pool.inner().change(Change::Serve { address: None });
