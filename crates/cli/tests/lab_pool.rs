@@ -29,7 +29,13 @@ pool() { sub=$1; shift; tierloom pool $sub $P "$@" --host $HOST --token-file /to
 sql() { tierloom sql --pool $P --pool-host $HOST --pool-token-file /token --pool-allow-plain-remote --format csv "$@"; }
 status() { tierloom pool status $P --json; }
 until_status() { i=0; until status | grep -q "$1"; do i=$((i+1)); [ $i -lt 300 ] || { status; exit 9; }; sleep 1; done; }
-serve() { pool serve --listen 10.7.0.1:7272 --lease 3s >>/tmp/served 2>&1 & echo $! >/tmp/server; until grep -q "serving" /tmp/served; do sleep 1; kill -0 $(cat /tmp/server) || { cat /tmp/served; exit 8; }; done; }
+gone() { i=0; while kill -0 $1 2>/dev/null; do i=$((i+1)); [ $i -lt 60 ] || exit 6; sleep 1; done; }
+serve() {
+  : >/tmp/served
+  (exec tierloom pool serve $P --host $HOST --token-file /token --allow-plain-remote --listen 10.7.0.1:7272 --lease 3s) >/tmp/served 2>&1 </dev/null &
+  echo $! >/tmp/server
+  until grep -q serving /tmp/served; do sleep 1; kill -0 $(cat /tmp/server) || { cat /tmp/served; exit 8; }; done
+}
 "#;
 
 fn shell(host: &str, script: &str) -> GuestCommand {
@@ -98,14 +104,14 @@ fn on_a() -> Vec<GuestCommand> {
         // The other guest loads a table. The server is killed and started again meanwhile.
         shell(
             "a",
-            "until_status '\"u\"'\nkill -9 $(cat /tmp/server)\n: >/tmp/served\nserve",
+            "until_status '\"u\"'\nkill -9 $(cat /tmp/server)\ngone $(cat /tmp/server)\nserve",
         ),
         shell("a", "sql -c 'select sum(t.n + u.n) from t, u'"),
         shell("a", "nc -l -p 7902"),
         shell("a", "nc -l -p 7903"),
         shell(
             "a",
-            "cat /tmp/served\nstatus >&2\nkill -INT $(cat /tmp/server)\nwait",
+            "cat /tmp/served\nstatus >&2\nkill -INT $(cat /tmp/server)\ngone $(cat /tmp/server)",
         ),
         shell("a", "status"),
     ]
@@ -127,7 +133,7 @@ fn on_b() -> Vec<GuestCommand> {
         // are clean, so what it wrote is in quarantine until this host says so.
         shell(
             "b",
-            r#"sql -c "set tierloom.memory.temp = 'pool'; create table big as select value as n from generate_series(1, 300000); select count(*) from generate_series(1, 1000000000000)" >/tmp/big 2>&1 &
+            r#"(sql -c "set tierloom.memory.temp = 'pool'; create table big as select value as n from generate_series(1, 300000); select count(*) from generate_series(1, 1000000000000)") >/tmp/big 2>&1 </dev/null &
                until_status '"scratch"'
                kill -9 $(pidof tierloom)
                until_status '"fenced"'
