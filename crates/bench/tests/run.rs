@@ -76,6 +76,7 @@ fn plan(tasks: Vec<TaskPlan>) -> RunPlan {
         warmup_s: 0.0,
         until_stable: None,
         seed: 7,
+        scale: 1.0,
     }
     .with_id()
 }

@@ -71,6 +71,11 @@ fn checked(operator: &Operator, workers: usize, seed: u64, memory: &mut Memory) 
     for result in run(filled.as_ref(), memory, workers, 2) {
         result.unwrap_or_else(|wrong| panic!("{operator}, {workers} workers: {wrong}"));
     }
+    let phases = filled.job(memory.slices(), workers).phases();
+    let names: Vec<&str> = phases.iter().map(|phase| phase.name).collect();
+    // The check of an aggregation's sums is a phase too, but none that a figure is about.
+    let names: Vec<&str> = names.into_iter().filter(|name| *name != "verify").collect();
+    assert_eq!(names, operator.phase_names(), "{operator}");
     let slices = memory.slices();
     let slices: Vec<&[u8]> = slices.iter().map(|slice| &**slice).collect();
     filled

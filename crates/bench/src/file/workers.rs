@@ -10,6 +10,8 @@ use super::settings::Reader;
 use super::values::{self, MAX_CPUS, whole};
 use super::words::Measure;
 
+/// As many threads as CPUs that the process may use.
+const ALL: &str = "all";
 /// CXL-Bench's default number of operations.
 const DEFAULT_OPERATIONS: u64 = 100_000_000;
 /// Default number of mappings made in one repetition.
@@ -22,9 +24,20 @@ const DEFAULT_LOADED_S: f64 = 1.0;
 /// `cpus` without `number_threads` starts one thread per CPU.
 pub(super) fn workers(reader: &mut Reader<'_, '_, '_>) -> Option<WorkersPlan> {
     let pin = pin(reader);
-    let threads = reader.optional("number_threads", |text| {
-        whole(text, 1..=MAX_CPUS as u64).map(|threads| threads as u32)
+    let all = reader.options.cpus;
+    let threads = reader.optional("number_threads", |text| match text.trim() {
+        ALL => Ok(all),
+        text => whole(text, 1..=MAX_CPUS as u64)
+            .map(|threads| threads as u32)
+            .map_err(|problem| format!("{problem}, or `{ALL}`")),
     })?;
+    if let (Some(setting), true) = (reader.settings.get("number_threads"), reader.settings.has("host"))
+        && setting.value.as_text().map(str::trim) == Some(ALL)
+    {
+        let problem = "the number of CPUs of another host is not known here; give a number";
+        reader.wrong(setting, problem.into());
+        return None;
+    }
     let pin = pin?;
     let cores = match &pin {
         Pin::Cpus { cpus } => Some(cpus.len() as u32),

@@ -11,6 +11,7 @@ mod table;
 use crate::section::tag;
 use crate::{ReportError, words};
 use errors::{CHECK, Errors, GROUPS};
+pub(crate) use table::{published, value};
 use maud::{Markup, html};
 use tierloom_record::{FigureRecord, Provenance, ValidationRecord};
 

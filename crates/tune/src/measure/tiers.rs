@@ -116,6 +116,7 @@ impl<'a> HostTiers<'a> {
             until_stable: None,
             // A fixed seed, so that all weights are measured with the same accesses.
             seed: 1,
+            scale: 1.0,
         };
         Ok(plan.with_id())
     }
