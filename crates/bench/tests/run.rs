@@ -95,6 +95,7 @@ fn one(work: Work, threads: u32, amount: Amount) -> tierloom_record::TaskRecord 
         commit: None,
         build: "dev".into(),
         command: vec![],
+        samples: false,
     };
     let record = record(&plan, vec![part], &session).unwrap();
     assert!(record.valid, "{:?}", record.remarks);

@@ -469,7 +469,7 @@ mod tests {
             ("f: {at: {memry: cxl}, over: threads}", "did you mean `memory`"),
             ("f: {att: {memory: cxl}, over: threads}", "did you mean `at`"),
             ("f: {at: {memory: cxl, threads: 1}, over: threads}", "`threads` is named twice"),
-            ("f: {at: {memory: cxl}, search: threads}", "`threads` is no placement"),
+            ("f: {at: {memory: cxl}, search: threads}", "`number_threads` is no placement"),
             ("f: 3", "expected a mapping"),
         ] {
             let error = read(&file(published)).expect_err(published);

@@ -24,7 +24,13 @@ const DEFAULT_LOADED_S: f64 = 1.0;
 /// `cpus` without `number_threads` starts one thread per CPU.
 pub(super) fn workers(reader: &mut Reader<'_, '_, '_>) -> Option<WorkersPlan> {
     let pin = pin(reader);
-    let all = reader.options.cpus;
+    let measure = reader.settings.get("measure");
+    let measure = measure.and_then(|setting| setting.value.as_text());
+    // The thread that chases pointers has a CPU of its own.
+    let all = match measure.map(str::trim) {
+        Some("loaded-latency") => reader.options.cpus.saturating_sub(1).max(1),
+        _ => reader.options.cpus,
+    };
     let threads = reader.optional("number_threads", |text| match text.trim() {
         ALL => Ok(all),
         text => whole(text, 1..=MAX_CPUS as u64)

@@ -1,7 +1,7 @@
 //! What follows from runs that repeat published experiments: the measured value of each figure, and
 //! whether what was published holds here.
 
-use crate::{BenchRecord, PublicationRecord, PublishedPoint, PublishedSeries, Spread};
+use crate::{BenchRecord, FITS_CACHES, PublicationRecord, PublishedPoint, PublishedSeries, Spread};
 use tierloom_text::words::{figures, list, number};
 
 /// A measured value with the range that the repetitions leave it.
@@ -46,6 +46,11 @@ pub struct PublishedAnswer<'a> {
 }
 
 impl PublishedAnswer<'_> {
+    /// Whether the caches can hold the structures of one of its runs.
+    pub fn fits_caches(&self) -> bool {
+        self.remarks.iter().any(|remark| remark.ends_with(FITS_CACHES))
+    }
+
     /// Whether a relation or a sign was published: whether the verdict is about one.
     pub fn is_judged(&self) -> bool {
         interval(self.point).is_some() || sign(self.series, self.point).is_some()
@@ -299,8 +304,10 @@ pub fn published_sentences(record: &PublicationRecord, answers: &[PublishedAnswe
         judged.iter().filter(|a| a.verdict == *verdict).count()
     };
     let not_asked = |a: &&&PublishedAnswer<'_>| matches!(a.verdict, PublishedVerdict::NotAsked(_));
+    let file = record.file.rsplit('/').next().unwrap_or_default();
     let mut said = vec![format!(
-        "{}: of {} published relations and signs, {} hold here, {} do not, {} are unclear within the spread of the repetitions, and {} cannot be asked here.",
+        "{}, {file}: of {} published relations and signs, {} hold here, {} do not, {} are unclear within the \
+         spread of the repetitions, and {} cannot be asked here.",
         record.paper,
         judged.len(),
         count(&PublishedVerdict::Holds),
@@ -326,6 +333,15 @@ pub fn published_sentences(record: &PublicationRecord, answers: &[PublishedAnswe
         ));
     }
     said.extend(reasons(&asked));
+    let is_cached = |a: &&&PublishedAnswer<'_>| a.fits_caches() && a.measured.is_some();
+    let cached = asked.iter().filter(is_cached).count();
+    if cached > 0 {
+        said.push(format!(
+            "{} were measured on structures that the caches here can hold: what they say is not \
+             about memory.",
+            figures(cached)
+        ));
+    }
     if record.scale != 1.0 {
         said.push(format!(
             "Structures have {} of the published sizes.",

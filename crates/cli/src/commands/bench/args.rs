@@ -52,6 +52,10 @@ pub struct Args {
     /// Also write the records to FILE, each as soon as it is complete
     #[arg(long, value_name = "FILE.jsonl")]
     pub records: Option<PathBuf>,
+    /// Keep the raw values of each repetition in the records: times, operations and bytes of each
+    /// thread
+    #[arg(long)]
+    pub samples: bool,
     /// Continue with --records FILE: skip runs that have a valid record there
     #[arg(long, requires = "records")]
     pub resume: bool,

@@ -30,7 +30,10 @@ pub fn run(
     publications: Vec<PublicationRecord>,
     host: &Host,
 ) -> Result<(), Failure> {
-    let session = open_session();
+    let session = Session {
+        samples: args.samples,
+        ..open_session()
+    };
     let (mut file, earlier) = open_records(args)?;
     let new = new_publications(publications, &earlier.publications);
     let done: BTreeSet<&str> = earlier
@@ -141,6 +144,7 @@ pub fn open_session() -> Session {
         }
         .into(),
         command: std::env::args().collect(),
+        samples: false,
     }
 }
 
