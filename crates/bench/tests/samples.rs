@@ -17,7 +17,10 @@ fn run(text: &str, samples: bool) -> BenchRecord {
     static HOST: std::sync::OnceLock<Host> = std::sync::OnceLock::new();
     let host = HOST.get_or_init(|| Host::look().unwrap());
     let read = parse(text, "w.yaml", &LoadOptions::default());
-    let plan = read.unwrap_or_else(|errors| panic!("{errors}")).runs.remove(0);
+    let plan = read
+        .unwrap_or_else(|errors| panic!("{errors}"))
+        .runs
+        .remove(0);
     let part = run_part(&plan, None, host, &ToTheEnd).unwrap_or_else(|error| panic!("{error}"));
     let session = Session {
         id: "s".into(),
@@ -45,8 +48,15 @@ fn bandwidths_follow_from_the_bytes_and_times_of_the_threads() {
         let own: u64 = sample.threads.iter().map(|thread| thread.bytes).sum();
         assert_eq!((own, sample.threads.len()), (sample.bytes, 2));
         let again = sample.bytes as f64 / sample.seconds / 1e9;
-        assert!((again / gbps[repetition] - 1.0).abs() < 1e-9, "{again} {gbps:?}");
-        let first = sample.threads.iter().map(|thread| thread.begun_s).fold(1.0, f64::min);
+        assert!(
+            (again / gbps[repetition] - 1.0).abs() < 1e-9,
+            "{again} {gbps:?}"
+        );
+        let first = sample
+            .threads
+            .iter()
+            .map(|thread| thread.begun_s)
+            .fold(1.0, f64::min);
         assert_eq!(first, 0.0, "the first thread to begin is the origin");
         for (thread, rates) in sample.threads.iter().zip(&task.thread_gbps) {
             assert!(thread.begun_s + thread.seconds <= sample.seconds + 1e-9);
@@ -78,7 +88,11 @@ fn threads_that_time_latencies_have_a_median_of_their_own() {
     let task = one("measure: chase, size: 1M, threads: 2, number_operations: 100000");
     let threads = task.samples.iter().flat_map(|sample| &sample.threads);
     assert!(threads.clone().count() == 6);
-    assert!(threads.into_iter().all(|thread| thread.latency_median_ns > Some(0.0)));
+    assert!(
+        threads
+            .into_iter()
+            .all(|thread| thread.latency_median_ns > Some(0.0))
+    );
 }
 
 #[test]
@@ -86,8 +100,16 @@ fn a_background_task_has_the_windows_in_which_it_was_counted() {
     let text = "w:\n  args: {warmup: 0, repeat: 2, size: 1M}\n  tasks:\n    fast: {operation: read, run_time: 20ms}\n    slow: {operation: write, role: background}\n";
     let record = run(text, true);
     let background = &record.tasks[1];
-    assert_eq!((background.role.as_str(), background.samples.len()), ("background", 2));
-    assert!(background.samples.iter().all(|s| s.threads.is_empty() && s.seconds > 0.0));
+    assert_eq!(
+        (background.role.as_str(), background.samples.len()),
+        ("background", 2)
+    );
+    assert!(
+        background
+            .samples
+            .iter()
+            .all(|s| s.threads.is_empty() && s.seconds > 0.0)
+    );
 }
 
 #[test]

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use tierloom_kernels::{LINE_BYTES, Simd};
 
 use crate::{
-    Aggregation, BTree, ColumnScan, Filled, GroupTables, HashJoin, IndexJoin, RadixJoin, RadixPartition,
-    SelectiveRead,
+    Aggregation, BTree, ColumnScan, Filled, GroupTables, HashJoin, IndexJoin, RadixJoin,
+    RadixPartition, SelectiveRead,
 };
 
 /// Largest number of tuples of a structure; far above any machine.

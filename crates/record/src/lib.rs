@@ -46,9 +46,9 @@ mod write;
 
 pub use audit::{AuditRecord, NodeShare};
 pub use bench::{
-    BenchHost, BenchRecord, Bucket, CounterRecord, FITS_CACHES, LatencyRecord, OperatorCount, OperatorPhase,
-    OperatorTaskRecord, Percentile, RegionRecord, Remark, RepetitionSamples, Setting,
-    StabilityRecord, StructureTraffic, TaskRecord, ThreadSamples,
+    BenchHost, BenchRecord, Bucket, CounterRecord, FITS_CACHES, LatencyRecord, OperatorCount,
+    OperatorPhase, OperatorTaskRecord, Percentile, RegionRecord, Remark, RepetitionSamples,
+    Setting, StabilityRecord, StructureTraffic, TaskRecord, ThreadSamples,
 };
 pub use cost::{CostConfig, CostPoint, CostRecord, CostSensitivity};
 pub use csv::bench_csv;

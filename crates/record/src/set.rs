@@ -1,8 +1,9 @@
 //! Reads records back and groups them by kind and run.
 
 use crate::{
-    BenchRecord, CostRecord, EngineKind, PublicationRecord, QueryRecord, Record, RecordError, RestartRecord,
-    RunRecord, SCHEMA, SummaryRecord, ThroughputRecord, TuneRecord, ValidationRecord,
+    BenchRecord, CostRecord, EngineKind, PublicationRecord, QueryRecord, Record, RecordError,
+    RestartRecord, RunRecord, SCHEMA, SummaryRecord, ThroughputRecord, TuneRecord,
+    ValidationRecord,
 };
 use serde::Deserialize;
 use std::path::Path;

@@ -5,9 +5,7 @@ mod support;
 
 use proptest::prelude::*;
 use support::{bench, task};
-use tierloom_record::findings::{
-    PublishedVerdict, fraction, of_publication, published_sentences,
-};
+use tierloom_record::findings::{PublishedVerdict, fraction, of_publication, published_sentences};
 use tierloom_record::{
     BenchRecord, FITS_CACHES, FigureRecord, OperatorPhase, OperatorTaskRecord, Provenance,
     PublicationRecord, PublishedPoint, PublishedRun, PublishedSeries, Record, RecordSet,
@@ -37,7 +35,10 @@ fn figure(published: Option<f64>) -> FigureRecord {
 }
 
 fn run(run_id: &str, share_percent: Option<f64>) -> PublishedRun {
-    PublishedRun { run_id: run_id.into(), share_percent }
+    PublishedRun {
+        run_id: run_id.into(),
+        share_percent,
+    }
 }
 
 fn point(published: Option<f64>, limits: (Option<f64>, Option<f64>)) -> PublishedPoint {
@@ -84,7 +85,10 @@ fn at(run_id: &str, per_s: &[f64]) -> BenchRecord {
         operations_per_s: Spread::of(per_s.to_vec()),
         ..task("main")
     };
-    BenchRecord { tasks: vec![main], ..bench(run_id, vec![]) }
+    BenchRecord {
+        tasks: vec![main],
+        ..bench(run_id, vec![])
+    }
 }
 
 fn verdict(quantity: &str, point: PublishedPoint, benches: &[BenchRecord]) -> PublishedVerdict {
@@ -102,16 +106,29 @@ fn a_relation_is_judged_by_the_whole_range_of_the_repetitions() {
     assert_eq!(ask(&[150.0, 160.0], above), PublishedVerdict::Holds);
     assert_eq!(ask(&[50.0, 60.0], above), PublishedVerdict::Fails);
     assert_eq!(ask(&[101.0, 160.0], above), PublishedVerdict::Unclear);
-    assert_eq!(ask(&[150.0, 160.0], (Some(-5.0), Some(5.0))), PublishedVerdict::Fails);
+    assert_eq!(
+        ask(&[150.0, 160.0], (Some(-5.0), Some(5.0))),
+        PublishedVerdict::Fails
+    );
 }
 
 #[test]
 fn a_published_gain_holds_if_both_win_or_both_lose() {
     let benches = [at("a", &[150.0]), at("b", &[100.0])];
-    let ask = |published| verdict("gain_percent", point(Some(published), (None, None)), &benches);
+    let ask = |published| {
+        verdict(
+            "gain_percent",
+            point(Some(published), (None, None)),
+            &benches,
+        )
+    };
     assert_eq!(ask(61.0), PublishedVerdict::Holds);
     assert_eq!(ask(-20.0), PublishedVerdict::Fails);
-    assert_eq!(ask(1.0), PublishedVerdict::Value, "within the precision of the number");
+    assert_eq!(
+        ask(1.0),
+        PublishedVerdict::Value,
+        "within the precision of the number"
+    );
     let ask = |published| verdict("ratio", point(Some(published), (None, None)), &benches);
     assert_eq!(ask(2.4), PublishedVerdict::Holds);
     assert_eq!(ask(0.5), PublishedVerdict::Fails);
@@ -138,22 +155,43 @@ fn runs_that_are_left_out_missing_or_invalid_give_no_verdict() {
         PublishedVerdict::NotAsked(reason) => reason,
         other => panic!("{other:?}"),
     };
-    assert_eq!(reason(verdict("gain_percent", left_out, &both)), "no cxl tier");
+    assert_eq!(
+        reason(verdict("gain_percent", left_out, &both)),
+        "no cxl tier"
+    );
     let ask = |benches: &[BenchRecord]| {
-        reason(verdict("gain_percent", point(None, (Some(0.0), None)), benches))
+        reason(verdict(
+            "gain_percent",
+            point(None, (Some(0.0), None)),
+            benches,
+        ))
     };
     assert!(ask(&both[..1]).contains("not among the records"));
-    let invalid = BenchRecord { valid: false, ..both[1].clone() };
+    let invalid = BenchRecord {
+        valid: false,
+        ..both[1].clone()
+    };
     assert!(ask(&[both[0].clone(), invalid]).contains("invalid"));
-    let unknown = reason(verdict("utilisation", point(None, (Some(0.0), None)), &both));
+    let unknown = reason(verdict(
+        "utilisation",
+        point(None, (Some(0.0), None)),
+        &both,
+    ));
     assert!(unknown.contains("model only"), "{unknown}");
 }
 
 #[test]
 fn the_best_of_several_placements_has_a_share_a_gain_and_an_addition() {
     let ask = |quantity: &str, runs: &[(&str, f64)]| {
-        let runs = runs.iter().map(|(id, share)| run(id, Some(*share))).collect();
-        let point = PublishedPoint { runs, versus: None, ..point(Some(40.0), (None, None)) };
+        let runs = runs
+            .iter()
+            .map(|(id, share)| run(id, Some(*share)))
+            .collect();
+        let point = PublishedPoint {
+            runs,
+            versus: None,
+            ..point(Some(40.0), (None, None))
+        };
         let benches = [
             at("d", &[100.0, 101.0, 102.0]),
             at("m", &[158.0, 160.0, 162.0]),
@@ -170,7 +208,11 @@ fn the_best_of_several_placements_has_a_share_a_gain_and_an_addition() {
     assert!((gain.value - 58.4).abs() < 0.1, "{gain:?}");
     let added = ask("best_added_share", &all).unwrap();
     assert!((added.value - 118.0).abs() < 0.1, "{added:?}");
-    assert_eq!(ask("best_added_share", &all[..3]), None, "nothing is on the second tier alone");
+    assert_eq!(
+        ask("best_added_share", &all[..3]),
+        None,
+        "nothing is on the second tier alone"
+    );
 }
 
 #[test]
@@ -190,8 +232,14 @@ fn a_phase_of_an_operator_has_its_own_rate() {
             phases: vec![phase("build", build), phase("probe", probe)],
             counts: vec![],
         };
-        let main = TaskRecord { operator: Some(operator), ..task("main") };
-        BenchRecord { tasks: vec![main], ..bench(run_id, vec![]) }
+        let main = TaskRecord {
+            operator: Some(operator),
+            ..task("main")
+        };
+        BenchRecord {
+            tasks: vec![main],
+            ..bench(run_id, vec![])
+        }
     };
     let benches = [of("a", 2.0, 1.0), of("b", 1.0, 4.0)];
     let mut record = record("ratio", point(Some(2.0), (None, None)));
@@ -207,7 +255,10 @@ fn a_phase_of_an_operator_has_its_own_rate() {
 
 #[test]
 fn sentences_count_the_verdicts_and_name_scale_caches_and_reasons() {
-    let cached = Remark { invalidates: false, text: format!("main: fits; {FITS_CACHES}") };
+    let cached = Remark {
+        invalidates: false,
+        text: format!("main: fits; {FITS_CACHES}"),
+    };
     let mut benches = [at("a", &[50.0]), at("b", &[100.0])];
     benches[0].remarks.push(cached);
     let mut record = record("gain_percent", point(Some(61.0), (None, None)));
@@ -220,8 +271,8 @@ fn sentences_count_the_verdicts_and_name_scale_caches_and_reasons() {
     });
     let said = published_sentences(&record, &of_publication(&record, &benches)).join("\n");
     for part in [
-        "P25, a.yaml: of 2 published relations and signs, 0 hold here, 1 do not, 0 are unclear",
-        "and 1 cannot be asked here",
+        "P25, a.yaml: 2 published relations and signs; hold here: 0, do not: 1, unclear within",
+        "cannot be asked here: 1.",
         "Do not hold here: f.",
         "cannot be asked here: no cxl tier.",
         "that the caches here can hold",
@@ -236,15 +287,30 @@ fn publications_survive_files_and_only_the_last_one_of_a_file_counts() {
     let record = record("ratio", point(Some(2.0), (Some(1.0), None)));
     let mut bytes = Vec::new();
     let mut writer = RecordWriter::new(&mut bytes, "test");
-    writer.write(&Record::Publication(Box::new(record.clone()))).unwrap();
+    writer
+        .write(&Record::Publication(Box::new(record.clone())))
+        .unwrap();
     let set = RecordSet::parse(std::str::from_utf8(&bytes).unwrap(), "test").unwrap();
     assert_eq!(set.publications, [record.clone()]);
     assert!(!set.is_empty());
-    let later = PublicationRecord { made_at: "later".into(), ..record.clone() };
-    let other = PublicationRecord { file: "b.yaml".into(), ..record };
-    let more = RecordSet { publications: vec![other, later], ..RecordSet::default() };
+    let later = PublicationRecord {
+        made_at: "later".into(),
+        ..record.clone()
+    };
+    let other = PublicationRecord {
+        file: "b.yaml".into(),
+        ..record
+    };
+    let more = RecordSet {
+        publications: vec![other, later],
+        ..RecordSet::default()
+    };
     let all = RecordSet::merged([set, more]);
-    let made: Vec<_> = all.latest_publications().iter().map(|r| r.made_at.as_str()).collect();
+    let made: Vec<_> = all
+        .latest_publications()
+        .iter()
+        .map(|r| r.made_at.as_str())
+        .collect();
     assert_eq!(made, ["later", "2026-01-02T03:04:05Z"]);
 }
 

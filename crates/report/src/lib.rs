@@ -49,7 +49,8 @@ pub struct ReportOptions {
 
 /// Renders all records as one HTML document.
 ///
-/// Each run of queries is an article; then follow published figures beside runs, memory benchmarks, comparisons with publications,
+/// Each run of queries is an article; then follow published figures beside runs, memory
+/// benchmarks, comparisons with publications,
 /// weights and prices, with one article for each kind.
 ///
 /// # Errors

@@ -14,11 +14,19 @@ use tierloom_report::{ReportOptions, extract_records, render};
 fn run(workload: &str, value: &str, rates: &[f64]) -> BenchRecord {
     let sample = bench_sample().benches.remove(0).tasks.remove(0);
     let per_s = rates.iter().map(|rate| rate * 1e6).collect();
-    let task = TaskRecord { operations_per_s: Spread::of(per_s), ..sample };
+    let task = TaskRecord {
+        operations_per_s: Spread::of(per_s),
+        ..sample
+    };
     record(workload, &[("memory", value)], vec![task])
 }
 
-fn figure(id: &str, x: Option<f64>, published: Option<f64>, relation: Option<&str>) -> FigureRecord {
+fn figure(
+    id: &str,
+    x: Option<f64>,
+    published: Option<f64>,
+    relation: Option<&str>,
+) -> FigureRecord {
     FigureRecord {
         id: id.into(),
         paper: "DOE26".into(),
@@ -56,14 +64,22 @@ fn point(asked: Asked<'_>) -> PublishedPoint {
         noise_percent: 3.0,
         runs: asked.runs[..1.min(asked.runs.len())]
             .iter()
-            .map(|run| PublishedRun { run_id: run.run_id.clone(), share_percent: None })
+            .map(|run| PublishedRun {
+                run_id: run.run_id.clone(),
+                share_percent: None,
+            })
             .collect(),
         versus: asked.runs.get(1).map(|run| run.run_id.clone()),
         left_out: asked.left_out.map(str::to_owned),
     }
 }
 
-fn series(name: &str, quantity: &str, over: Option<&str>, points: Vec<PublishedPoint>) -> PublishedSeries {
+fn series(
+    name: &str,
+    quantity: &str,
+    over: Option<&str>,
+    points: Vec<PublishedPoint>,
+) -> PublishedSeries {
     PublishedSeries {
         name: name.into(),
         what: "an example".into(),
@@ -79,15 +95,28 @@ fn series(name: &str, quantity: &str, over: Option<&str>, points: Vec<PublishedP
 }
 
 fn sample() -> RecordSet {
-    let (fast, slow) = (run("join", "3:2", &[150.0, 160.0]), run("join", "dram", &[100.0, 104.0]));
+    let (fast, slow) = (
+        run("join", "3:2", &[150.0, 160.0]),
+        run("join", "dram", &[100.0, 104.0]),
+    );
     let single = |id: &str, low, runs: &[&BenchRecord], left_out| {
         let figure = Some(figure(id, None, None, Some("above 0")));
-        let one = point(Asked { figure, low: Some(low), runs, left_out });
+        let one = point(Asked {
+            figure,
+            low: Some(low),
+            runs,
+            left_out,
+        });
         series(id, "gain_percent", None, vec![one])
     };
     let at = |x: f64, runs, published: Option<f64>| {
         let figure = published.map(|y| figure(&format!("curve@{x}"), Some(x), Some(y), None));
-        let mut made = point(Asked { figure, low: None, runs, left_out: None });
+        let mut made = point(Asked {
+            figure,
+            low: None,
+            runs,
+            left_out: None,
+        });
         made.x = Some(x);
         made
     };
@@ -104,7 +133,12 @@ fn sample() -> RecordSet {
             single("doe26-wins", 0.0, &[&fast, &slow], None),
             single("doe26-wins-much", 90.0, &[&fast, &slow], None),
             single("doe26-wins-some", 50.0, &[&fast, &slow], None),
-            single("doe26-cxl", 0.0, &[&fast, &slow], Some("this machine has no cxl tier")),
+            single(
+                "doe26-cxl",
+                0.0,
+                &[&fast, &slow],
+                Some("this machine has no cxl tier"),
+            ),
             series(
                 "curve",
                 "mops",
@@ -148,7 +182,11 @@ fn the_curve_has_what_was_published_and_what_was_measured() {
     let chart = page.split("<svg id=\"p0-c4\"").nth(1).expect("a chart");
     let chart = chart.split("</svg>").next().expect("closed");
     // Five times as fast as published: shapes are drawn, each over its first value.
-    for part in ["published", "measured here", "over the value at threads = 1"] {
+    for part in [
+        "published",
+        "measured here",
+        "over the value at threads = 1",
+    ] {
         assert!(chart.contains(part), "{part} is not in {chart}");
     }
     assert!(!page.contains("An <Example>"), "text of records is escaped");

@@ -335,10 +335,16 @@ fn every_kernel_runs_on_two_nodes_and_its_pages_are_where_the_weights_say() {
             let on_first = |shares: &[tierloom_record::NodeShare]| {
                 shares.iter().find(|share| share.node == 0).unwrap().share
             };
-            assert!((on_first(&audit.requested) - 0.75).abs() < 1e-9, "{name}: {region:?}");
+            assert!(
+                (on_first(&audit.requested) - 0.75).abs() < 1e-9,
+                "{name}: {region:?}"
+            );
             // Whole pages cannot always give exactly three of four.
             let possible = on_first(&audit.effective);
-            assert!((on_first(&audit.actual) - possible).abs() < 1e-9, "{name}: {region:?}");
+            assert!(
+                (on_first(&audit.actual) - possible).abs() < 1e-9,
+                "{name}: {region:?}"
+            );
             assert!((possible - 0.75).abs() < 0.01, "{name}: {region:?}");
         }
         let mut lines = Vec::new();
@@ -432,7 +438,11 @@ fn a_small_region_allows_only_weights_that_it_can_hold_several_rounds_of() {
     let host = invented(&[(0, 2), (1, 0)]);
     let small = Setup::new(&host, &small()).unwrap();
     let read = kernel_of("read", 4 * MIB).unwrap();
-    assert_eq!(small.max_weight(&read), 64, "1024 pages, two tiers, eight rounds");
+    assert_eq!(
+        small.max_weight(&read),
+        64,
+        "1024 pages, two tiers, eight rounds"
+    );
     let huge = MeasureOptions {
         page_size: Some(PageSize::Thp),
         region_bytes: Some(64 * MIB),

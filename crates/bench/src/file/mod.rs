@@ -21,6 +21,7 @@ mod keys;
 mod load;
 mod memory;
 mod operator;
+mod positions;
 mod published;
 mod range;
 mod scale;
@@ -39,8 +40,7 @@ use tierloom_kernels::Simd;
 pub use error::{FileError, FileErrors, Position, Problem};
 pub use hosts::HostSpec;
 pub use load::load;
-pub use published::{Published, PublishedRuns, SearchedRun};
-
+pub use published::{PublishedFigure, PublishedRuns, SearchedRun};
 pub use values::scale;
 
 use crate::plan::RunPlan;
@@ -103,7 +103,7 @@ pub struct Workloads {
     /// Names of all workloads in the files, including those that `only` leaves out.
     pub names: Vec<String>,
     /// The published figures that runs are compared with, in file order.
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedFigure>,
 }
 
 /// Parses the text of a workload file.
@@ -177,18 +177,16 @@ fn read(
             continue;
         }
         wanted_any = true;
-        let Some(mut workload) = workload::read(name, place, body, problems) else {
-            continue;
-        };
-        let room = MAX_RUNS - workloads.runs.len().min(MAX_RUNS);
-        let made = expand::runs(&mut workload, &mut overrides, options, file_name, room, problems);
-        let first = workloads.runs.len();
-        for question in &workload.published {
-            question.check_phase(&made, problems);
-            let asked = question.resolve(&workload.name, file_name, &made, first);
-            workloads.published.push(asked);
+        if let Some(workload) = workload::read(name, place, body, problems) {
+            add(
+                &mut workloads,
+                workload,
+                &mut overrides,
+                options,
+                file_name,
+                problems,
+            );
         }
-        workloads.runs.extend(made.into_iter().map(|made| made.plan));
         if problems.is_full() {
             return workloads;
         }
@@ -207,6 +205,30 @@ fn read(
     }
     check_hosts(&workloads, problems);
     workloads
+}
+
+/// Adds the runs of a workload, and the published figures that they are compared with.
+fn add(
+    workloads: &mut Workloads,
+    mut workload: workload::Workload<'_>,
+    overrides: &mut [expand::Override],
+    options: &LoadOptions,
+    file_name: &str,
+    problems: &mut Problems<'_>,
+) {
+    // Before overrides change the matrix that the figures refer to.
+    let questions = published::read(&workload, problems);
+    let first = workloads.runs.len();
+    let room = MAX_RUNS - first.min(MAX_RUNS);
+    let made = expand::runs(&mut workload, overrides, options, file_name, room, problems);
+    for question in &questions {
+        question.check_phase(&made, problems);
+        let asked = question.resolve(&workload.name, file_name, &made, first);
+        workloads.published.push(asked);
+    }
+    workloads
+        .runs
+        .extend(made.into_iter().map(|made| made.plan));
 }
 
 /// Reports tasks whose host is not in `hosts:`.

@@ -274,7 +274,8 @@ fn read(
         Operator::IndexJoin(default) => Operator::IndexJoin(IndexJoin {
             build_tuples: reader.scaled_count("build_tuples", default.build_tuples)?,
             // Positions are the bits of a hash.
-            table_buckets: reader.scaled_count("table_buckets", default.table_buckets)?
+            table_buckets: reader
+                .scaled_count("table_buckets", default.table_buckets)?
                 .next_power_of_two(),
             probe_passes: reader.or("probe_passes", default.probe_passes, |text| {
                 whole(text, 1..=1024).map(|passes| passes as u32)

@@ -12,16 +12,13 @@
 
 use std::collections::BTreeMap;
 
-use tierloom_memory::{PlacementSpec, Target};
-use tierloom_topology::TierKind;
-
 use crate::plan::{RunPlan, Work};
 
 use super::error::{Position, ProblemText, Problems, did_you_mean};
 use super::keys::{Key, Shape};
-use super::source::memory_text;
+use super::positions::{position, same_value, share_percent};
 use super::tree::Node;
-use super::values::{self, shown};
+use super::values::shown;
 use super::workload::{Dimension, Workload, address, entries};
 
 /// A key of a matrix: the task that it is for (`None` for all), and the key.
@@ -41,7 +38,7 @@ pub(super) struct Question {
 
 /// A published figure or curve, and the runs that measure it here.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Published {
+pub struct PublishedFigure {
     /// The figure, or the curve whose points are meant; `{x}` in it stands for the value of `over`.
     pub figure: String,
     /// Name of the workload.
@@ -81,7 +78,7 @@ pub struct SearchedRun {
     pub share_percent: Option<f64>,
 }
 
-impl Published {
+impl PublishedFigure {
     /// Moves the indices of its runs by `first`: those of an earlier file come before them.
     pub(super) fn shift(&mut self, first: usize) {
         for point in &mut self.points {
@@ -99,11 +96,10 @@ pub(super) struct Made {
 }
 
 /// Reads `published:`; problems are added to `problems`.
-pub(super) fn read(
-    workload: &Workload<'_>,
-    node: &Node,
-    problems: &mut Problems<'_>,
-) -> Vec<Question> {
+pub(super) fn read(workload: &Workload<'_>, problems: &mut Problems<'_>) -> Vec<Question> {
+    let Some(node) = workload.published else {
+        return Vec::new();
+    };
     entries(node, "published", problems)
         .into_iter()
         .filter_map(|(figure, key, body)| question(workload, figure, key.place, body, problems))
@@ -272,7 +268,13 @@ impl Question {
     }
 
     /// The runs of the question among `made`, whose first one has the index `first`.
-    pub(super) fn resolve(&self, workload: &str, file: &str, made: &[Made], first: usize) -> Published {
+    pub(super) fn resolve(
+        &self,
+        workload: &str,
+        file: &str,
+        made: &[Made],
+        first: usize,
+    ) -> PublishedFigure {
         let mut xs: Vec<Option<f64>> = match &self.over {
             None => vec![None],
             Some((_, at)) => {
@@ -281,9 +283,14 @@ impl Question {
             }
         };
         let mut seen: Vec<Option<f64>> = Vec::new();
-        xs.retain(|x| !seen.contains(x) && { seen.push(*x); true });
+        xs.retain(|x| {
+            !seen.contains(x) && {
+                seen.push(*x);
+                true
+            }
+        });
         let points = xs.into_iter().map(|x| self.point(x, made, first)).collect();
-        Published {
+        PublishedFigure {
             figure: self.figure.clone(),
             workload: workload.to_owned(),
             file: file.to_owned(),
@@ -315,7 +322,10 @@ impl Question {
             .collect();
         // What `versus` does not name is as in `at`; it may name the key of the curve itself.
         let base = self.versus.as_ref().map(|versus| {
-            let others = self.at.iter().filter(|(at, _)| !versus.iter().any(|(v, _)| v == at));
+            let others = self
+                .at
+                .iter()
+                .filter(|(at, _)| !versus.iter().any(|(v, _)| v == at));
             others.chain(versus).cloned().collect::<Vec<_>>()
         });
         let off_curve = |wanted: &[(At, Node)]| {
@@ -362,60 +372,9 @@ fn is_memory(key: &Key) -> bool {
     key.shape == Shape::One && (key.name == "memory" || key.name.ends_with("_memory"))
 }
 
-/// Whether two values of one key mean the same: as text, or as numbers.
-fn same_value(one: &str, other: &str) -> bool {
-    let (one, other) = (one.trim(), other.trim());
-    one == other
-        || matches!((number(one), number(other)), (Some(a), Some(b)) if a == b)
-}
-
-/// A number, size or share as a number; shares are in per cent.
-fn number(text: &str) -> Option<f64> {
-    let text = text.trim();
-    match text.strip_suffix('%') {
-        Some(percent) => values::number(percent).ok(),
-        None => values::number(text)
-            .or_else(|_| values::count(text).map(|count| count as f64))
-            .or_else(|_| values::size_bytes(text).map(|bytes| bytes as f64))
-            .ok(),
-    }
-}
-
-/// The position on a curve that a value stands for: its number, or the share outside DRAM of a
-/// placement, per cent.
-fn position(text: &str) -> Option<f64> {
-    number(text).or_else(|| share_percent(text))
-}
-
-/// The share of a placement outside DRAM, per cent; `None` if it is not of tiers.
-fn share_percent(text: &str) -> Option<f64> {
-    let (_, placement) = memory_text(text).ok()?;
-    let parts: Vec<(Target, f64)> = match placement {
-        PlacementSpec::Default => return None,
-        PlacementSpec::Bind(target) => vec![(target, 1.0)],
-        PlacementSpec::Weighted(weights) => {
-            let parts = weights.into_iter();
-            parts.map(|(target, weight)| (target, f64::from(weight))).collect()
-        }
-        PlacementSpec::Partitioned(shares) => shares,
-    };
-    let (mut outside, mut all) = (0.0, 0.0);
-    for (target, part) in parts {
-        let Target::Tier(tier) = target else {
-            return None;
-        };
-        all += part;
-        if tier != TierKind::Dram {
-            outside += part;
-        }
-    }
-    (all > 0.0).then(|| values::rounded(outside / all * 100.0, 6))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{number, position, same_value, share_percent};
-    use crate::file::{LoadOptions, Published, Workloads, parse};
+    use crate::file::{LoadOptions, PublishedFigure, Workloads, parse};
 
     fn read(text: &str) -> Result<Workloads, String> {
         parse(text, "w.yaml", &LoadOptions::default()).map_err(|errors| errors.to_string())
@@ -427,7 +386,7 @@ mod tests {
         )
     }
 
-    fn one(published: &str) -> Published {
+    fn one(published: &str) -> PublishedFigure {
         read(&file(published)).unwrap().published.remove(0)
     }
 
@@ -443,33 +402,64 @@ mod tests {
     #[test]
     fn a_curve_has_a_point_for_each_value_and_versus_follows_it() {
         let asked = one("f: {at: {memory: cxl}, over: threads, versus: {memory: dram}}");
-        let found: Vec<_> = asked.points.iter().map(|p| (p.x, p.runs[0].run, p.versus)).collect();
+        let found: Vec<_> = asked
+            .points
+            .iter()
+            .map(|p| (p.x, p.runs[0].run, p.versus))
+            .collect();
         assert_eq!(
             found,
-            [(Some(1.0), 3, Some(0)), (Some(2.0), 4, Some(1)), (Some(4.0), 5, Some(2))]
+            [
+                (Some(1.0), 3, Some(0)),
+                (Some(2.0), 4, Some(1)),
+                (Some(4.0), 5, Some(2))
+            ]
         );
         let asked = one("f: {at: {memory: cxl}, over: threads, versus: {threads: 1}}");
         let bases: Vec<_> = asked.points.iter().map(|p| p.versus).collect();
-        assert_eq!(bases, [Some(3); 3], "the base may be one point of the curve");
+        assert_eq!(
+            bases,
+            [Some(3); 3],
+            "the base may be one point of the curve"
+        );
     }
 
     #[test]
     fn a_search_has_the_share_of_each_placement() {
         let asked = one("f: {at: {threads: 4}, search: memory}");
-        let shares: Vec<_> = asked.points[0].runs.iter().map(|run| run.share_percent).collect();
+        let shares: Vec<_> = asked.points[0]
+            .runs
+            .iter()
+            .map(|run| run.share_percent)
+            .collect();
         assert_eq!(shares, [Some(0.0), Some(100.0), Some(40.0)]);
     }
 
     #[test]
     fn mistakes_are_found_at_their_line() {
         for (published, expected) in [
-            ("f: {at: {memory: cxl}}", "w.yaml:7:5: published `f`: `threads` varies"),
+            (
+                "f: {at: {memory: cxl}}",
+                "w.yaml:7:5: published `f`: `threads` varies",
+            ),
             ("f: {at: {memory: cxl, threads: 3}}", "no run has threads=3"),
             ("f: {at: {size: 1M}, over: threads}", "`size` does not vary"),
-            ("f: {at: {memry: cxl}, over: threads}", "did you mean `memory`"),
-            ("f: {att: {memory: cxl}, over: threads}", "did you mean `at`"),
-            ("f: {at: {memory: cxl, threads: 1}, over: threads}", "`threads` is named twice"),
-            ("f: {at: {memory: cxl}, search: threads}", "`number_threads` is no placement"),
+            (
+                "f: {at: {memry: cxl}, over: threads}",
+                "did you mean `memory`",
+            ),
+            (
+                "f: {att: {memory: cxl}, over: threads}",
+                "did you mean `at`",
+            ),
+            (
+                "f: {at: {memory: cxl, threads: 1}, over: threads}",
+                "`threads` is named twice",
+            ),
+            (
+                "f: {at: {memory: cxl}, search: threads}",
+                "`number_threads` is no placement",
+            ),
             ("f: 3", "expected a mapping"),
         ] {
             let error = read(&file(published)).expect_err(published);
@@ -480,7 +470,10 @@ mod tests {
     #[test]
     fn overrides_may_take_runs_away_but_not_answer_with_others() {
         let options = |set: &[(&str, &str)]| LoadOptions {
-            overrides: set.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+            overrides: set
+                .iter()
+                .map(|(k, v)| ((*k).into(), (*v).into()))
+                .collect(),
             ..LoadOptions::default()
         };
         let text = file("f: {at: {memory: cxl, threads: 2}}");
@@ -489,18 +482,18 @@ mod tests {
             read.published.remove(0).points.remove(0)
         };
         assert_eq!(point(&[("threads", "2")]).runs[0].run, 1);
-        assert!(point(&[("threads", "8")]).missing.unwrap().contains("no such run"));
+        assert!(
+            point(&[("threads", "8")])
+                .missing
+                .unwrap()
+                .contains("no such run")
+        );
         assert!(point(&[("memory", "0")]).missing.is_some());
-        assert!(point(&[("access_size", "[64, 128]")]).missing.unwrap().contains("several"));
-    }
-
-    #[test]
-    fn values_are_equal_as_text_or_as_numbers() {
-        assert!(same_value("1K", "1024") && same_value("5%", "5.0%") && same_value("a", " a"));
-        assert!(!same_value("1K", "1000") && !same_value("dram", "cxl"));
-        assert_eq!(number("10%"), Some(10.0));
-        assert_eq!(position("dram=60%,cxl=40%"), Some(40.0));
-        assert_eq!(share_percent("0:3,1:2"), None);
-        assert_eq!(share_percent("remote"), Some(100.0));
+        assert!(
+            point(&[("access_size", "[64, 128]")])
+                .missing
+                .unwrap()
+                .contains("several")
+        );
     }
 }

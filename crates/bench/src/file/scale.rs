@@ -3,16 +3,16 @@
 //! This is the only place where sizes are scaled. The factor is the `scale` of the task, times that
 //! of the command (`--scale`).
 //!
-//! | scaled | not scaled |
-//! |---|---|
-//! | sizes of regions: [`REGIONS`] | accesses, strides, skips, batches, offsets |
-//! | numbers of tuples, rows, buckets, keys and operations of operators: [`COUNTS`] | fanouts, groups, sizes of nodes, lengths of range scans, selectivities and other shares |
-//! | the default sizes of these keys | times, rates, passes, `bytes` and `number_operations` |
+//! Scaled are the sizes of regions ([`REGIONS`]) and the numbers of tuples, rows, buckets, keys and
+//! operations of operators ([`COUNTS`]), given or by default. Not scaled are accesses, strides,
+//! skips, batches, offsets; fanouts, groups, sizes of nodes, lengths of range scans, selectivities
+//! and other shares; times, rates, passes, `bytes` and `number_operations`.
 //!
 //! A size of at most [`MIN_BYTES`] or [`MIN_COUNT`] is as given: it is small on purpose. A larger
 //! one that the factor brings below them is an error, because the run would measure caches and
 //! barriers instead of the structure.
 
+use tierloom_record::findings::fraction;
 use tierloom_text::Bytes;
 
 use super::error::ProblemText;
@@ -84,8 +84,9 @@ impl Reader<'_, '_, '_> {
             .find_map(|name| self.settings.get(name))
             .map(|setting| setting.value.place);
         let text = format!(
-            "{key}: {} times the scale {scale} is {}, less than {}",
+            "{key}: {} times the scale {} is {}, less than {}",
             shown(size),
+            fraction(scale),
             shown(scaled),
             shown(least)
         );
@@ -125,7 +126,10 @@ mod tests {
     #[test]
     fn every_scaled_key_exists() {
         for key in super::REGIONS.into_iter().chain(super::COUNTS) {
-            assert!(keys::find(key).is_some_and(|known| known.name == key), "{key}");
+            assert!(
+                keys::find(key).is_some_and(|known| known.name == key),
+                "{key}"
+            );
         }
     }
 
@@ -167,7 +171,10 @@ mod tests {
     #[test]
     fn a_structure_that_would_become_too_small_is_an_error_that_says_which_scale_works() {
         let error = read("size: 1G", 1.0 / 4096.0).unwrap_err();
-        assert!(error.contains("memory_region_size: 1.0 GiB") || error.contains("1 GiB"), "{error}");
+        assert!(
+            error.contains("memory_region_size: 1.0 GiB") || error.contains("1 GiB"),
+            "{error}"
+        );
         assert!(error.contains("from 1/1024 on"), "{error}");
         assert!(read("size: 1G", 1.0 / 1024.0).is_ok());
         let error = read("operator: radix-partition, tuples: 1M", 1.0 / 2048.0).unwrap_err();

@@ -5,7 +5,6 @@
 
 use super::error::{Position, ProblemText, Problems, did_you_mean};
 use super::keys::{self, Key, Level, Shape};
-use super::published::{self, Question};
 use super::range;
 use super::settings::{Argument, Arguments};
 use super::tree::{Node, Value};
@@ -27,7 +26,7 @@ pub(super) struct Workload<'a> {
     /// Whether all tasks are main tasks unless they say otherwise, as in `parallel_benchmark`.
     pub(super) equals: bool,
     /// The published figures that its runs are compared with.
-    pub(super) published: Vec<Question>,
+    pub(super) published: Option<&'a Node>,
 }
 
 /// One entry of `tasks:` or `parallel_benchmark:`.
@@ -145,7 +144,7 @@ pub(super) fn read<'a>(
         tasks: Vec::new(),
         dimensions: Vec::new(),
         equals: parallel.is_some(),
-        published: Vec::new(),
+        published: published.map(|(_, node)| node),
     };
     if let (Some((first, _)), Some((second, _))) = (tasks, parallel) {
         problems.push(
@@ -182,9 +181,6 @@ pub(super) fn read<'a>(
         read_matrix(&mut workload, node, None, problems);
         // The matrix of the workload is the outer loop, those of its tasks the inner ones.
         workload.dimensions.extend(own);
-    }
-    if let Some((_, node)) = published {
-        workload.published = published::read(&workload, node, problems);
     }
     (!workload.tasks.is_empty()).then_some(workload)
 }

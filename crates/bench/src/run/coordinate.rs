@@ -274,7 +274,10 @@ impl Outcome {
                 all as f64 / wall_s
             }
         };
-        let phases = self.operator.as_ref().map_or(0, |operator| operator.phases.len());
+        let phases = self
+            .operator
+            .as_ref()
+            .map_or(0, |operator| operator.phases.len());
         self.raw.push(raw::of_threads(done, wall_s, phases));
         self.gbps.push(rate(|d| d.bytes, bytes) / 1e9);
         // Phases that only prepare a pass are no part of an operator's time.

@@ -24,8 +24,7 @@ pub(super) fn resolve(
         if allowed.contains(cpu) {
             Ok(cpu)
         } else {
-            let problem =
-                format!("CPU {cpu} cannot be used; this process may use CPUs {allowed}");
+            let problem = format!("CPU {cpu} cannot be used; this process may use CPUs {allowed}");
             Err(BenchError::machine(place, problem))
         }
     };

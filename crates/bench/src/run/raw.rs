@@ -14,7 +14,10 @@ pub(super) fn of_threads(done: &[ThreadResult], seconds: f64, phases: usize) -> 
         for (at, span) in thread.phases.iter().enumerate().filter(|_| phases > 0) {
             phase_seconds[at % phases] += span.ended.duration_since(span.begun).as_secs_f64();
         }
-        let timed = thread.samples.as_ref().filter(|samples| samples.count() > 0);
+        let timed = thread
+            .samples
+            .as_ref()
+            .filter(|samples| samples.count() > 0);
         ThreadSamples {
             begun_s: after.unwrap_or_default().as_secs_f64(),
             seconds: thread.seconds(),

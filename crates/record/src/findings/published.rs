@@ -48,7 +48,9 @@ pub struct PublishedAnswer<'a> {
 impl PublishedAnswer<'_> {
     /// Whether the caches can hold the structures of one of its runs.
     pub fn fits_caches(&self) -> bool {
-        self.remarks.iter().any(|remark| remark.ends_with(FITS_CACHES))
+        self.remarks
+            .iter()
+            .any(|remark| remark.ends_with(FITS_CACHES))
     }
 
     /// Whether a relation or a sign was published: whether the verdict is about one.
@@ -64,7 +66,8 @@ pub fn of_publication<'a>(
 ) -> Vec<PublishedAnswer<'a>> {
     let points = |series: &'a PublishedSeries| series.points.iter().map(move |p| (series, p));
     let all = record.series.iter().flat_map(points);
-    all.map(|(series, point)| answer(series, point, benches)).collect()
+    all.map(|(series, point)| answer(series, point, benches))
+        .collect()
 }
 
 fn answer<'a>(
@@ -76,7 +79,11 @@ fn answer<'a>(
         Some(reason) => Err(reason.clone()),
         None => measured(series, point, benches),
     };
-    let ids = point.runs.iter().map(|run| &run.run_id).chain(&point.versus);
+    let ids = point
+        .runs
+        .iter()
+        .map(|run| &run.run_id)
+        .chain(&point.versus);
     let mut remarks: Vec<&str> = Vec::new();
     let of_runs = ids.filter_map(|id| run_of(benches, id).ok());
     for remark in of_runs.flat_map(|run| &run.remarks) {
@@ -88,12 +95,22 @@ fn answer<'a>(
         Ok(range) => (Some(range), judge(series, point, range)),
         Err(reason) => (None, PublishedVerdict::NotAsked(reason)),
     };
-    PublishedAnswer { series, point, measured, verdict, remarks }
+    PublishedAnswer {
+        series,
+        point,
+        measured,
+        verdict,
+        remarks,
+    }
 }
 
 /// The last valid run of that id, or why there is none.
 fn run_of<'a>(benches: &'a [BenchRecord], id: &str) -> Result<&'a BenchRecord, String> {
-    let mut runs = benches.iter().rev().filter(|bench| bench.run_id == id).peekable();
+    let mut runs = benches
+        .iter()
+        .rev()
+        .filter(|bench| bench.run_id == id)
+        .peekable();
     if runs.peek().is_none() {
         return Err("its run is not among the records".into());
     }
@@ -142,15 +159,23 @@ fn best(
 ) -> Result<MeasuredRange, String> {
     let at = |share: f64| {
         let found = rates.iter().find(|(known, _)| *known == share);
-        found.map(|(_, rate)| *rate).ok_or_else(|| format!("no run with {share}% outside DRAM"))
+        found
+            .map(|(_, rate)| *rate)
+            .ok_or_else(|| format!("no run with {share}% outside DRAM"))
     };
     let most = rates.iter().max_by(|a, b| a.1.value.total_cmp(&b.1.value));
     let (share, best) = *most.ok_or("no run measures it")?;
     if quantity == "best_share" {
         // Every share that could be the best one, for all that the repetitions say.
         let close = rates.iter().filter(|(_, rate)| rate.high >= best.low);
-        let range = close.fold((share, share), |(low, high), (s, _)| (low.min(*s), high.max(*s)));
-        return Ok(MeasuredRange { value: share, low: range.0, high: range.1 });
+        let range = close.fold((share, share), |(low, high), (s, _)| {
+            (low.min(*s), high.max(*s))
+        });
+        return Ok(MeasuredRange {
+            value: share,
+            low: range.0,
+            high: range.1,
+        });
     }
     let first = match versus {
         Some(versus) => versus,
@@ -170,7 +195,11 @@ fn best(
 
 impl MeasuredRange {
     fn of(spread: &Spread) -> Self {
-        Self { value: spread.median, low: spread.min, high: spread.max }
+        Self {
+            value: spread.median,
+            low: spread.min,
+            high: spread.max,
+        }
     }
 
     fn times(self, factor: f64) -> Self {
@@ -201,7 +230,11 @@ impl MeasuredRange {
     /// A ratio as a gain in per cent.
     fn gain(self) -> Self {
         let gain = |ratio: f64| (ratio - 1.0) * 100.0;
-        Self { value: gain(self.value), low: gain(self.low), high: gain(self.high) }
+        Self {
+            value: gain(self.value),
+            low: gain(self.low),
+            high: gain(self.high),
+        }
     }
 }
 
@@ -209,7 +242,10 @@ impl MeasuredRange {
 fn rate(record: &BenchRecord, phase: Option<&str>) -> Result<MeasuredRange, String> {
     let task = record.tasks.first().ok_or("its run has no task")?;
     if let Some(name) = phase {
-        let operator = task.operator.as_ref().ok_or("its run is not of an operator")?;
+        let operator = task
+            .operator
+            .as_ref()
+            .ok_or("its run is not of an operator")?;
         let phase = operator.phases.iter().find(|phase| phase.name == name);
         let phase = phase.ok_or_else(|| format!("the operator has no phase {name}"))?;
         let seconds = phase.seconds.as_ref().ok_or("the phase has no time")?;
@@ -230,7 +266,9 @@ fn bandwidth(
     let task = record.tasks.first().ok_or("its run has no task")?;
     if task.operator.is_none() {
         let spread = task.bandwidth_gbps.as_ref();
-        return spread.map(MeasuredRange::of).ok_or_else(|| "its run has no bandwidth".into());
+        return spread
+            .map(MeasuredRange::of)
+            .ok_or_else(|| "its run has no bandwidth".into());
     }
     let bytes = bytes_per_tuple.ok_or("the work counts no bytes")?;
     Ok(rate(record, phase)?.times(bytes / 1e9))
@@ -283,7 +321,10 @@ fn judge(
         true => within((even, f64::INFINITY)),
         false => within((f64::NEG_INFINITY, even)),
     };
-    match (interval(point).map(within), sign(series, point).map(of_sign)) {
+    match (
+        interval(point).map(within),
+        sign(series, point).map(of_sign),
+    ) {
         (None, None) => PublishedVerdict::Value,
         (Some(one), None) | (None, Some(one)) => one,
         // Both have to hold.
@@ -297,17 +338,22 @@ fn judge(
 }
 
 /// The conclusions on one publication as sentences, the answer first.
-pub fn published_sentences(record: &PublicationRecord, answers: &[PublishedAnswer<'_>]) -> Vec<String> {
-    let asked: Vec<_> = answers.iter().filter(|a| a.point.figure.is_some()).collect();
+pub fn published_sentences(
+    record: &PublicationRecord,
+    answers: &[PublishedAnswer<'_>],
+) -> Vec<String> {
+    let asked: Vec<_> = answers
+        .iter()
+        .filter(|a| a.point.figure.is_some())
+        .collect();
     let judged: Vec<_> = asked.iter().filter(|a| a.is_judged()).collect();
-    let count = |verdict: &PublishedVerdict| {
-        judged.iter().filter(|a| a.verdict == *verdict).count()
-    };
+    let count =
+        |verdict: &PublishedVerdict| judged.iter().filter(|a| a.verdict == *verdict).count();
     let not_asked = |a: &&&PublishedAnswer<'_>| matches!(a.verdict, PublishedVerdict::NotAsked(_));
     let file = record.file.rsplit('/').next().unwrap_or_default();
     let mut said = vec![format!(
-        "{}, {file}: of {} published relations and signs, {} hold here, {} do not, {} are unclear within the \
-         spread of the repetitions, and {} cannot be asked here.",
+        "{}, {file}: {} published relations and signs; hold here: {}, do not: {}, unclear within \
+         the spread of the repetitions: {}, cannot be asked here: {}.",
         record.paper,
         judged.len(),
         count(&PublishedVerdict::Holds),
@@ -327,8 +373,7 @@ pub fn published_sentences(record: &PublicationRecord, answers: &[PublishedAnswe
     let with = valued().filter(|a| a.measured.is_some()).count();
     if valued().count() > 0 {
         said.push(format!(
-            "Of {} that are values of the publication's machine, {with} have a measurement beside \
-             them.",
+            "Values of the publication's machine: {}, {with} with a measurement beside them.",
             figures(valued().count()),
         ));
     }

@@ -47,7 +47,12 @@ pub(super) fn curve(
     };
     let mut lines = vec![
         line("published", PUBLISHED, Style::Joined, published.collect()),
-        line("modelled there", MODELLED, Style::Dashed, modelled.collect()),
+        line(
+            "modelled there",
+            MODELLED,
+            Style::Dashed,
+            modelled.collect(),
+        ),
         line("measured here", MEASURED, Style::Joined, measured.collect()),
     ];
     lines.retain(|line| !line.points.is_empty());
@@ -60,8 +65,14 @@ pub(super) fn curve(
         Some(base) => format!("over the value at {} = {}", x_name, base.x),
         None => series.unit.clone(),
     };
-    let xs = || lines.iter().flat_map(|line| line.points.iter().map(|p| p.x));
-    let ys = lines.iter().flat_map(|line| line.points.iter().map(|p| p.y));
+    let xs = || {
+        lines
+            .iter()
+            .flat_map(|line| line.points.iter().map(|p| p.x))
+    };
+    let ys = lines
+        .iter()
+        .flat_map(|line| line.points.iter().map(|p| p.y));
     let caption = Caption {
         id: id.into(),
         title: series.name.clone(),
@@ -87,7 +98,12 @@ pub(super) fn curve(
 }
 
 fn bare(x: f64, y: f64) -> PlotPoint {
-    PlotPoint { x, y, range: None, valid: true }
+    PlotPoint {
+        x,
+        y,
+        range: None,
+        valid: true,
+    }
 }
 
 /// The first position at which all lines have a value.
@@ -101,7 +117,10 @@ fn shared_base(lines: &[PlotSeries]) -> Option<Base> {
     let measured = lines.iter().find(|line| line.series == MEASURED)?;
     let published = lines.iter().find(|line| line.series == PUBLISHED)?;
     let value = |line: &PlotSeries, x: f64| {
-        line.points.iter().find(|p| p.x == x && p.y > 0.0).map(|p| p.y)
+        line.points
+            .iter()
+            .find(|p| p.x == x && p.y > 0.0)
+            .map(|p| p.y)
     };
     let x = measured
         .points
@@ -109,7 +128,10 @@ fn shared_base(lines: &[PlotSeries]) -> Option<Base> {
         .map(|p| p.x)
         .find(|x| lines.iter().all(|line| value(line, *x).is_some()))?;
     let ratio = value(measured, x)? / value(published, x)?;
-    Some(Base { x, differs: !(1.0 / SHAPE_BEYOND..=SHAPE_BEYOND).contains(&ratio) })
+    Some(Base {
+        x,
+        differs: !(1.0 / SHAPE_BEYOND..=SHAPE_BEYOND).contains(&ratio),
+    })
 }
 
 /// Divides a line by its value at `x`.

@@ -8,9 +8,7 @@ use crate::ReportError;
 use crate::section::{missing, tag};
 use crate::words;
 use maud::{Markup, html};
-use tierloom_record::findings::{
-    PublishedAnswer, fraction, of_publication, published_sentences,
-};
+use tierloom_record::findings::{PublishedAnswer, fraction, of_publication, published_sentences};
 use tierloom_record::{Provenance, PublicationRecord, PublishedSeries, RecordSet};
 
 /// All publications as one article; `alone` if the document contains nothing else.
@@ -79,5 +77,7 @@ fn of_series<'s, 'a>(
     answers: &'s [PublishedAnswer<'a>],
     series: &'s PublishedSeries,
 ) -> impl Iterator<Item = &'s PublishedAnswer<'a>> {
-    answers.iter().filter(move |answer| std::ptr::eq(answer.series, series))
+    answers
+        .iter()
+        .filter(move |answer| std::ptr::eq(answer.series, series))
 }

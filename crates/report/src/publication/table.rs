@@ -73,7 +73,11 @@ fn row(record: &PublicationRecord, answer: &PublishedAnswer<'_>, judged: bool) -
 }
 
 fn range_text(range: MeasuredRange, unit: &str) -> String {
-    let MeasuredRange { value: middle, low, high } = range;
+    let MeasuredRange {
+        value: middle,
+        low,
+        high,
+    } = range;
     if low == high {
         return value(middle, unit);
     }
@@ -95,11 +99,13 @@ fn verdict(verdict: &PublishedVerdict) -> Markup {
 
 /// The measured over the published value.
 fn over(answer: &PublishedAnswer<'_>) -> String {
-    let published = answer.point.figure.as_ref().and_then(|figure| figure.published);
+    let published = answer
+        .point
+        .figure
+        .as_ref()
+        .and_then(|figure| figure.published);
     match (answer.measured, published) {
-        (Some(range), Some(published)) if published != 0.0 => {
-            words::ratio(range.value / published)
-        }
+        (Some(range), Some(published)) if published != 0.0 => words::ratio(range.value / published),
         _ => "-".into(),
     }
 }

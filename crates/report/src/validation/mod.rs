@@ -11,8 +11,8 @@ mod table;
 use crate::section::tag;
 use crate::{ReportError, words};
 use errors::{CHECK, Errors, GROUPS};
-pub(crate) use table::{published, value};
 use maud::{Markup, html};
+pub(crate) use table::{published, value};
 use tierloom_record::{FigureRecord, Provenance, ValidationRecord};
 
 const SECTIONS: [(&str, &str); 4] = [

@@ -4,38 +4,9 @@ use tierloom_kernels::Simd;
 use tierloom_kernels::access::{Access, Operation};
 use tierloom_model::Op;
 use tierloom_model::reference::work::{Chase, RandomAccess, Stream, Work};
-use tierloom_operators::Operator;
 
+use super::phase::{KernelPhase, Runs};
 use super::{MeasureError, operators};
-
-/// A phase with what represents it in a measurement.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KernelPhase {
-    /// The phase as it was asked for, with its parameters.
-    pub name: String,
-    /// Description for users of what runs.
-    pub what: String,
-    /// Work that the model computes: what runs, at the sizes that it runs with.
-    pub work: Work,
-    /// What runs.
-    pub runs: Runs,
-}
-
-/// What runs in place of a phase.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Runs {
-    /// An access loop over one region.
-    Access(Access),
-    /// Dependent loads in one region.
-    Chase,
-    /// An operator, whose structures all get the weights.
-    Operator {
-        /// The operator with its sizes.
-        operator: Operator,
-        /// The phase of it that is timed; `None` for all that is counted.
-        phase: Option<&'static str>,
-    },
-}
 
 /// What represents `work`, called `name`, in a measurement with `workers` threads.
 ///
@@ -55,37 +26,57 @@ pub fn measured_as(
     let (what, work, runs) = match work {
         Work::Read(stream) => (
             "reads of 64 B in order",
-            Work::Read(Stream { bytes, ..stream.clone() }),
+            Work::Read(Stream {
+                bytes,
+                ..stream.clone()
+            }),
             Runs::Access(wide(in_order(Operation::Read), stream.simd)),
         ),
         Work::Write(stream) => (
             "cached stores of 64 B in order",
-            Work::Write(Stream { bytes, ..stream.clone() }),
+            Work::Write(Stream {
+                bytes,
+                ..stream.clone()
+            }),
             Runs::Access(wide(in_order(Operation::Write), stream.simd)),
         ),
         Work::NtWrite(stream) => (
             "non-temporal vector stores of 64 B in order",
-            Work::NtWrite(Stream { bytes, ..stream.clone() }),
+            Work::NtWrite(Stream {
+                bytes,
+                ..stream.clone()
+            }),
             Runs::Access(in_order(Operation::StreamWrite)),
         ),
         // The loop copies the first half of the region to the second.
         Work::Copy(stream) => (
             "copies of 64 B in order",
-            Work::Copy(Stream { bytes: bytes / 2.0, ..stream.clone() }),
+            Work::Copy(Stream {
+                bytes: bytes / 2.0,
+                ..stream.clone()
+            }),
             Runs::Access(wide(in_order(Operation::Copy), stream.simd)),
         ),
         Work::Random(random) => (
             "accesses at random places",
-            Work::Random(RandomAccess { footprint_bytes: bytes, ..random.clone() }),
+            Work::Random(RandomAccess {
+                footprint_bytes: bytes,
+                ..random.clone()
+            }),
             Runs::Access(at_random(name, random)?),
         ),
         Work::Chase(chase) => (
             "loads of which each needs the one before",
-            Work::Chase(Chase { footprint_bytes: bytes, ..chase.clone() }),
+            Work::Chase(Chase {
+                footprint_bytes: bytes,
+                ..chase.clone()
+            }),
             Runs::Chase,
         ),
         Work::Ssb(_) | Work::Tpch(_) => {
-            return Err(MeasureError::Queries { phase: name.to_owned() });
+            return Err(MeasureError::Queries {
+                phase: name.to_owned(),
+            });
         }
         operator => return operators::of(name, operator, region_bytes, workers),
     };
@@ -101,7 +92,10 @@ pub fn measured_as(
 fn wide(access: Access, simd: bool) -> Access {
     match simd {
         true => access,
-        false => Access { simd: Simd::Scalar, ..access },
+        false => Access {
+            simd: Simd::Scalar,
+            ..access
+        },
     }
 }
 
@@ -158,19 +152,31 @@ mod tests {
     #[test]
     fn whole_benchmarks_name_the_command_that_measures_them() {
         let work = Work::Ssb(Default::default());
-        let text = measured_as("ssb", &work, 1 << 20, 1).unwrap_err().to_string();
+        let text = measured_as("ssb", &work, 1 << 20, 1)
+            .unwrap_err()
+            .to_string();
         assert!(text.contains("tierloom run ssb --placement"), "{text}");
     }
 
     #[test]
     fn random_accesses_keep_their_size_and_operation() {
-        let random = RandomAccess { access_bytes: 256.0, op: Op::NtWrite, ..Default::default() };
+        let random = RandomAccess {
+            access_bytes: 256.0,
+            op: Op::NtWrite,
+            ..Default::default()
+        };
         let phase = measured_as("random", &Work::Random(random), 1 << 20, 1).unwrap();
         let Runs::Access(access) = phase.runs else {
             panic!("no access");
         };
-        assert_eq!((access.operation, access.access_bytes), (Operation::StreamWrite, 256));
-        let odd = RandomAccess { access_bytes: 100.0, ..Default::default() };
+        assert_eq!(
+            (access.operation, access.access_bytes),
+            (Operation::StreamWrite, 256)
+        );
+        let odd = RandomAccess {
+            access_bytes: 100.0,
+            ..Default::default()
+        };
         let error = measured_as("random", &Work::Random(odd), 1 << 20, 1).unwrap_err();
         assert!(error.to_string().contains("access_bytes=100"), "{error}");
     }

@@ -7,7 +7,8 @@ use tierloom_operators::{
     Aggregation, BTree, ColumnScan, Form, HashJoin, Operator, RadixPartition, SelectiveRead,
 };
 
-use super::{KernelPhase, MeasureError, Runs};
+use super::MeasureError;
+use super::phase::{KernelPhase, Runs};
 
 /// Tuples of a probe for each one of the build, as in the publication of the join.
 const PROBES_PER_ROW: u64 = 4;
@@ -32,7 +33,11 @@ pub(super) fn of(
     region_bytes: u64,
     workers: u32,
 ) -> Result<KernelPhase, MeasureError> {
-    let asked = Asked { name, region_bytes, workers };
+    let asked = Asked {
+        name,
+        region_bytes,
+        workers,
+    };
     match work {
         Work::Build(join) => asked.build(join),
         Work::Probe(join) => asked.probe(join),
@@ -42,7 +47,9 @@ pub(super) fn of(
         Work::Scan(scan) => asked.scan(scan),
         Work::Tree(tree) => asked.tree(tree),
         // Not reached: the caller has all other works.
-        _ => Err(MeasureError::Queries { phase: name.to_owned() }),
+        _ => Err(MeasureError::Queries {
+            phase: name.to_owned(),
+        }),
     }
 }
 
@@ -192,7 +199,11 @@ impl Asked<'_> {
             rows_per_thread,
             selectivity: scan.selectivity,
             form: form(scan.simd),
-            simd: if scan.simd { default.simd } else { Simd::Scalar },
+            simd: if scan.simd {
+                default.simd
+            } else {
+                Simd::Scalar
+            },
         });
         let work = Scan {
             rows: (rows_per_thread * workers) as f64,
@@ -225,7 +236,9 @@ impl Asked<'_> {
         sized(LEAST_TUPLES).check().map_err(wrong)?;
         let total = |keys: u64| {
             let structures = sized(keys).structures(self.workers).into_iter();
-            structures.map(|structure| structure.size_bytes).sum::<u64>()
+            structures
+                .map(|structure| structure.size_bytes)
+                .sum::<u64>()
         };
         // Doubling finds the largest power of two that fits: arenas have room that is not used.
         let mut keys = LEAST_TUPLES;
@@ -256,8 +269,15 @@ mod tests {
     use crate::work::named;
     use proptest::prelude::*;
 
-    const OPERATORS: [&str; 7] =
-        ["build", "probe", "aggregate", "filter", "partition", "scan", "tree"];
+    const OPERATORS: [&str; 7] = [
+        "build",
+        "probe",
+        "aggregate",
+        "filter",
+        "partition",
+        "scan",
+        "tree",
+    ];
 
     fn operator(name: &str, work: &Work, region_bytes: u64, workers: u32) -> Operator {
         let phase = measured_as(name, work, region_bytes, workers).unwrap();
@@ -287,13 +307,38 @@ mod tests {
 
     #[test]
     fn the_skip_the_fanout_and_the_shares_of_the_work_are_kept() {
-        let filter = Work::Filter(Filter { skip: 511, ..Filter::default() });
-        assert!(operator("filter", &filter, 64 << 20, 2).to_string().contains("511"));
-        let partition = Work::Partition(Partition { fanout: 8192, ..Partition::default() });
-        assert!(operator("partition", &partition, 64 << 20, 2).to_string().contains("8192"));
-        let scan = Work::Scan(Scan { selectivity: 0.25, ..Scan::default() });
-        assert!(operator("scan", &scan, 64 << 20, 2).to_string().contains("25%"));
-        let tree = Work::Tree(Tree { node_bytes: 1024.0, writes: 0.5, ..Tree::default() });
+        let filter = Work::Filter(Filter {
+            skip: 511,
+            ..Filter::default()
+        });
+        assert!(
+            operator("filter", &filter, 64 << 20, 2)
+                .to_string()
+                .contains("511")
+        );
+        let partition = Work::Partition(Partition {
+            fanout: 8192,
+            ..Partition::default()
+        });
+        assert!(
+            operator("partition", &partition, 64 << 20, 2)
+                .to_string()
+                .contains("8192")
+        );
+        let scan = Work::Scan(Scan {
+            selectivity: 0.25,
+            ..Scan::default()
+        });
+        assert!(
+            operator("scan", &scan, 64 << 20, 2)
+                .to_string()
+                .contains("25%")
+        );
+        let tree = Work::Tree(Tree {
+            node_bytes: 1024.0,
+            writes: 0.5,
+            ..Tree::default()
+        });
         let Operator::BTree(made) = operator("tree", &tree, 64 << 20, 2) else {
             panic!("no tree");
         };
@@ -305,27 +350,42 @@ mod tests {
         for (name, work, says) in [
             (
                 "probe",
-                Work::Probe(Join { row_bytes: 16.0, ..Join::default() }),
+                Work::Probe(Join {
+                    row_bytes: 16.0,
+                    ..Join::default()
+                }),
                 "row_bytes=16",
             ),
             (
                 "filter",
-                Work::Filter(Filter { value_bytes: 4.0, ..Filter::default() }),
+                Work::Filter(Filter {
+                    value_bytes: 4.0,
+                    ..Filter::default()
+                }),
                 "value_bytes=4",
             ),
             (
                 "partition",
-                Work::Partition(Partition { fanout: 100, ..Partition::default() }),
+                Work::Partition(Partition {
+                    fanout: 100,
+                    ..Partition::default()
+                }),
                 "fanout=100",
             ),
             (
                 "tree",
-                Work::Tree(Tree { node_bytes: 100.0, ..Tree::default() }),
+                Work::Tree(Tree {
+                    node_bytes: 100.0,
+                    ..Tree::default()
+                }),
                 "node_bytes",
             ),
         ] {
             let error = measured_as(name, &work, 64 << 20, 2).unwrap_err();
-            assert!(error.is_bad_input() && error.to_string().contains(says), "{error}");
+            assert!(
+                error.is_bad_input() && error.to_string().contains(says),
+                "{error}"
+            );
         }
     }
 }

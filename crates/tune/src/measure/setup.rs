@@ -108,7 +108,9 @@ impl Setup {
     pub fn max_weight(&self, phase: &KernelPhase) -> u32 {
         let sizes = self.sizes(phase);
         let largest = sizes.iter().max().copied().unwrap_or(0);
-        let matters = sizes.into_iter().filter(|bytes| *bytes >= largest / SMALL_SHARE);
+        let matters = sizes
+            .into_iter()
+            .filter(|bytes| *bytes >= largest / SMALL_SHARE);
         let pages = matters.min().unwrap_or(0) / self.page_size.bytes() as u64;
         // Several rounds per structure keep shares accurate even if the last one is incomplete.
         let round = pages / ROUNDS / self.tiers.len() as u64;

@@ -183,7 +183,10 @@ impl RateSource for HostTiers<'_> {
 
 /// Tuples per second of a task: of one phase of an operator, else of all that it does.
 fn rate(task: &TaskRecord, runs: &Runs) -> Option<Spread> {
-    let Runs::Operator { phase: Some(name), .. } = runs else {
+    let Runs::Operator {
+        phase: Some(name), ..
+    } = runs
+    else {
         return task.operations_per_s.clone();
     };
     let operator = task.operator.as_ref()?;

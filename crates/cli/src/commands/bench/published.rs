@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use std::collections::BTreeMap;
-use tierloom_bench::file::{Published, PublishedRuns, Workloads};
+use tierloom_bench::file::{PublishedFigure, PublishedRuns, Workloads};
 use tierloom_bench::plan::RunPlan;
 use tierloom_bench::run::{self, Host};
 use tierloom_calibrate::{
@@ -59,7 +59,9 @@ pub fn take_out(workloads: &mut Workloads, left_out: &[Option<String>]) -> Resul
     }
     let all = workloads.runs.len();
     let mut reasons = left_out.iter();
-    workloads.runs.retain(|_| reasons.next().is_none_or(Option::is_none));
+    workloads
+        .runs
+        .retain(|_| reasons.next().is_none_or(Option::is_none));
     let said: Vec<String> = by_reason
         .iter()
         .map(|(reason, count)| format!("{count} of {all} runs are left out: {reason}"))
@@ -76,7 +78,7 @@ pub fn take_out(workloads: &mut Workloads, left_out: &[Option<String>]) -> Resul
     Ok(())
 }
 
-/// Published figures and the model that computes their values.
+/// PublishedFigure figures and the model that computes their values.
 pub struct Figures {
     files: Vec<FigureFile>,
     library: Library,
@@ -111,7 +113,12 @@ impl Figures {
         let mut records: Vec<PublicationRecord> = Vec::new();
         for asked in &workloads.published {
             let curve = self.curve(asked)?;
-            let series = Series { asked, curve: &curve, plans: &workloads.runs, left_out };
+            let series = Series {
+                asked,
+                curve: &curve,
+                plans: &workloads.runs,
+                left_out,
+            };
             let made = series.record(&self.library)?;
             let paper = &curve[0].1.paper;
             let same = |r: &&mut PublicationRecord| r.file == asked.file && r.paper == *paper;
@@ -140,7 +147,7 @@ impl Figures {
     }
 
     /// The figures that an entry means, with their positions; at least one.
-    fn curve(&self, asked: &Published) -> Result<Vec<(Option<f64>, &FigurePoint)>, Failure> {
+    fn curve(&self, asked: &PublishedFigure) -> Result<Vec<(Option<f64>, &FigurePoint)>, Failure> {
         let all = self.files.iter().flat_map(|file| &file.figures);
         let mut found: Vec<(Option<f64>, &FigurePoint)> = all
             .filter_map(|figure| Some((position(asked, figure)?, figure)))
@@ -156,7 +163,10 @@ impl Figures {
                 Some(_) => "curve",
                 None => "figure",
             };
-            return Err(wrong(asked, &format!("no such {what} is published; {hint}")));
+            return Err(wrong(
+                asked,
+                &format!("no such {what} is published; {hint}"),
+            ));
         }
         let quantity = found[0].1.quantity;
         if found.iter().any(|(_, figure)| figure.quantity != quantity) {
@@ -167,13 +177,15 @@ impl Figures {
     }
 }
 
-fn wrong(asked: &Published, problem: &str) -> Failure {
-    let Published { file, line, figure, .. } = asked;
+fn wrong(asked: &PublishedFigure, problem: &str) -> Failure {
+    let PublishedFigure {
+        file, line, figure, ..
+    } = asked;
     Failure::input(format!("{file}:{line}: published `{figure}`: {problem}"))
 }
 
 /// Whether `figure` is meant by an entry, and at which position.
-fn position(asked: &Published, figure: &FigurePoint) -> Option<Option<f64>> {
+fn position(asked: &PublishedFigure, figure: &FigurePoint) -> Option<Option<f64>> {
     if asked.over.is_none() {
         return (figure.id == asked.figure).then_some(None);
     }
@@ -187,14 +199,21 @@ fn position(asked: &Published, figure: &FigurePoint) -> Option<Option<f64>> {
 }
 
 /// Checks that an entry has what the quantity needs, and no more.
-fn fits(asked: &Published, quantity: Quantity) -> Result<(), Failure> {
-    let searched = asked.points.iter().flat_map(|p| &p.runs).any(|r| r.share_percent.is_some());
+fn fits(asked: &PublishedFigure, quantity: Quantity) -> Result<(), Failure> {
+    let searched = asked
+        .points
+        .iter()
+        .flat_map(|p| &p.runs)
+        .any(|r| r.share_percent.is_some());
     let versus = asked.points.iter().any(|point| point.versus.is_some());
     let missing = asked.points.iter().any(|point| point.missing.is_some());
     let of_best = quantity.is_searched() || quantity == Quantity::BestAddedShare;
     let needs_versus = quantity.is_relative() || quantity == Quantity::LatencyRatio;
     if quantity == Quantity::Utilisation {
-        return Err(wrong(asked, "a utilisation is computed by the model and not measured"));
+        return Err(wrong(
+            asked,
+            "a utilisation is computed by the model and not measured",
+        ));
     }
     // Overrides may have taken all runs away; then nothing is known of what the entry has.
     if missing {
@@ -208,14 +227,17 @@ fn fits(asked: &Published, quantity: Quantity) -> Result<(), Failure> {
         return Err(wrong(asked, problem));
     }
     if needs_versus && !versus {
-        return Err(wrong(asked, "it compares two runs; add `versus: {KEY: VALUE}`"));
+        return Err(wrong(
+            asked,
+            "it compares two runs; add `versus: {KEY: VALUE}`",
+        ));
     }
     Ok(())
 }
 
 /// A curve with the runs that measure it.
 struct Series<'a> {
-    asked: &'a Published,
+    asked: &'a PublishedFigure,
     curve: &'a [(Option<f64>, &'a FigurePoint)],
     plans: &'a [RunPlan],
     left_out: &'a [Option<String>],
@@ -224,7 +246,10 @@ struct Series<'a> {
 impl Series<'_> {
     fn record(&self, library: &Library) -> Result<PublishedSeries, Failure> {
         let first = self.curve[0].1;
-        let same = self.curve.iter().all(|(_, figure)| figure.what == first.what);
+        let same = self
+            .curve
+            .iter()
+            .all(|(_, figure)| figure.what == first.what);
         let quantity = serde_json::to_value(first.quantity).map_err(Failure::runtime)?;
         let mut points = Vec::new();
         for (x, figure) in self.curve {
@@ -242,7 +267,11 @@ impl Series<'_> {
         points.sort_by(|a, b| a.x.unwrap_or(0.0).total_cmp(&b.x.unwrap_or(0.0)));
         Ok(PublishedSeries {
             name: self.asked.figure.clone(),
-            what: if same { first.what.clone() } else { self.asked.figure.clone() },
+            what: if same {
+                first.what.clone()
+            } else {
+                self.asked.figure.clone()
+            },
             workload: self.asked.workload.clone(),
             line: self.asked.line,
             x_name: self.asked.over.clone(),
@@ -265,7 +294,9 @@ impl Series<'_> {
             .map(|figure| compare(figure, library, &Options::default()))
             .transpose()
             .map_err(Failure::runtime)?;
-        let interval = figure.and_then(|figure| figure.relation).map(|r| r.interval());
+        let interval = figure
+            .and_then(|figure| figure.relation)
+            .map(|r| r.interval());
         let limit = |limit: Option<f64>| limit.filter(|limit| limit.is_finite());
         let id = |index: usize| self.plans[index].id.clone();
         let run = |run: &tierloom_bench::file::SearchedRun| PublishedRun {
@@ -295,6 +326,8 @@ impl Series<'_> {
             return runs.missing.clone();
         }
         let indices = runs.runs.iter().map(|run| run.run).chain(runs.versus);
-        indices.filter_map(|index| self.left_out[index].clone()).next()
+        indices
+            .filter_map(|index| self.left_out[index].clone())
+            .next()
     }
 }

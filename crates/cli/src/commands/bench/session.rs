@@ -15,9 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tierloom_bench::file::Workloads;
 use tierloom_bench::plan::RunPlan;
 use tierloom_bench::run::{self, Control, Event, Host, Session};
-use tierloom_record::{
-    BenchRecord, PublicationRecord, Record, RecordFile, RecordSet, bench_csv,
-};
+use tierloom_record::{BenchRecord, PublicationRecord, Record, RecordFile, RecordSet, bench_csv};
 
 /// Runs all plans that have no valid record yet and writes the outputs; `publications` go with the
 /// records of the runs.
@@ -66,7 +64,11 @@ pub fn run(
     for plan in plans {
         bar.set_message(shown::words(plan));
         let made = one(plan, host, &session, remote.as_mut(), &bar).and_then(|record| {
-            keep(args, file.as_mut(), &Record::Bench(Box::new(record.clone())))?;
+            keep(
+                args,
+                file.as_mut(),
+                &Record::Bench(Box::new(record.clone())),
+            )?;
             Ok(record)
         });
         match made {
@@ -155,7 +157,10 @@ fn new_publications(
 ) -> Vec<PublicationRecord> {
     let same = |one: &PublicationRecord, other: &PublicationRecord| {
         let made_at = other.made_at.clone();
-        PublicationRecord { made_at, ..one.clone() } == *other
+        PublicationRecord {
+            made_at,
+            ..one.clone()
+        } == *other
     };
     let is_new = |one: &PublicationRecord| !earlier.iter().any(|other| same(one, other));
     all.into_iter().filter(is_new).collect()

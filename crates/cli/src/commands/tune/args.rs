@@ -25,8 +25,8 @@ pub enum Prefetchers {
 pub struct Args {
     /// Phases: scan, read, write, nt-write, copy, filter, build, probe, partition, aggregate,
     /// random, tree, chase, ssb, optionally with parameters
-    /// (probe:table_bytes=4GiB,prefetched=true); default: the usual eight. With --measure, sizes are
-    /// those of --region
+    /// (probe:table_bytes=4GiB,prefetched=true); default: the usual eight. With --measure, sizes
+    /// are those of --region
     #[arg(value_name = "PHASE")]
     pub phases: Vec<String>,
     /// Machine profiles (names or YAML files) to model on; with --measure, the starting point of
