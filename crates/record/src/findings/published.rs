@@ -359,7 +359,7 @@ pub fn published_sentences(
         count(&PublishedVerdict::Holds),
         count(&PublishedVerdict::Fails),
         count(&PublishedVerdict::Unclear),
-        judged.iter().filter(|a| not_asked(&**a)).count(),
+        judged.iter().filter(|a| not_asked(a)).count(),
     )];
     let failed: Vec<String> = judged
         .iter()
