@@ -273,9 +273,9 @@ fn sentences_count_the_verdicts_and_name_scale_caches_and_reasons() {
     for part in [
         "P25, a.yaml: 2 published relations and signs; hold here: 0, do not: 1, unclear within",
         "cannot be asked here: 1.",
-        "Do not hold here: f.",
+        "Do not hold here: f (in the caches).",
         "cannot be asked here: no cxl tier.",
-        "that the caches here can hold",
+        "that the caches here can hold, which says nothing about memory: 1 figure.",
         "1/64 of the published sizes",
     ] {
         assert!(said.contains(part), "{part} in {said}");

@@ -210,7 +210,7 @@ mod tests {
             cpus: 24,
             ..LoadOptions::default()
         };
-        let text = format!("hosts: {{far: \"h:1\"}}\nw: {{args: {{size: 1G, {args}}}}}");
+        let text = format!("hosts: {{far: \"h:1\"}}\nw: {{args: {{{args}}}}}");
         parse(&text, "w.yaml", &options)
             .map(|read| {
                 let tasks = &read.runs[0].tasks;

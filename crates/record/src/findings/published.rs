@@ -351,20 +351,28 @@ pub fn published_sentences(
         |verdict: &PublishedVerdict| judged.iter().filter(|a| a.verdict == *verdict).count();
     let not_asked = |a: &&&PublishedAnswer<'_>| matches!(a.verdict, PublishedVerdict::NotAsked(_));
     let file = record.file.rsplit('/').next().unwrap_or_default();
-    let mut said = vec![format!(
-        "{}, {file}: {} published relations and signs; hold here: {}, do not: {}, unclear within \
-         the spread of the repetitions: {}, cannot be asked here: {}.",
-        record.paper,
-        judged.len(),
-        count(&PublishedVerdict::Holds),
-        count(&PublishedVerdict::Fails),
-        count(&PublishedVerdict::Unclear),
-        judged.iter().filter(|a| not_asked(a)).count(),
-    )];
+    let mut said = vec![match judged.len() {
+        0 => format!(
+            "{}, {file}: values without a published relation or sign.",
+            record.paper
+        ),
+        all => format!(
+            "{}, {file}: {all} published relations and signs; hold here: {}, do not: {}, unclear \
+             within the spread of the repetitions: {}, cannot be asked here: {}.",
+            record.paper,
+            count(&PublishedVerdict::Holds),
+            count(&PublishedVerdict::Fails),
+            count(&PublishedVerdict::Unclear),
+            judged.iter().filter(|a| not_asked(a)).count(),
+        ),
+    }];
     let failed: Vec<String> = judged
         .iter()
         .filter(|a| a.verdict == PublishedVerdict::Fails)
-        .map(|a| name(a))
+        .map(|a| match a.fits_caches() {
+            true => format!("{} (in the caches)", name(a)),
+            false => name(a),
+        })
         .collect();
     if !failed.is_empty() {
         said.push(format!("Do not hold here: {}.", list(&failed)));
@@ -382,8 +390,8 @@ pub fn published_sentences(
     let cached = asked.iter().filter(is_cached).count();
     if cached > 0 {
         said.push(format!(
-            "{} were measured on structures that the caches here can hold: what they say is not \
-             about memory.",
+            "Measured on structures that the caches here can hold, which says nothing about \
+             memory: {}.",
             figures(cached)
         ));
     }

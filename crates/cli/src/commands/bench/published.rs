@@ -45,7 +45,7 @@ fn too_few_cpus(plan: &RunPlan, host: &Host) -> Option<String> {
     let own = plan.tasks.iter().filter(|task| task.host.is_none());
     let threads: u64 = own.map(|task| u64::from(task.workers.threads)).sum();
     let cpus = host.topology.limits.cpus_allowed.len() as u64;
-    (threads > cpus).then(|| format!("needs {threads} CPUs, and this process may use {cpus}"))
+    (threads > cpus).then(|| format!("more threads than the {cpus} CPUs that this process may use"))
 }
 
 /// Takes out the runs that are left out and says how many there are, by reason.

@@ -24,6 +24,7 @@ use tierloom_tune::measure::{
 pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
     let mut host = Host::look().map_err(Failure::runtime)?;
     args.name_tiers(&mut host.topology)?;
+    let works = works(args)?;
     let setup = Setup::new(&host, &options(args)?).map_err(failure)?;
     let profile = args
         .machine
@@ -44,7 +45,7 @@ pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
     let start = profile.unwrap_or_else(|| rough_machine(&host.topology, &setup));
     let kernel = kernel_now(&host.topology, &setup.tiers).map_err(failure)?;
     // All phases are checked before the first measurement.
-    let phases = works(args)?.into_iter().map(|(name, work)| {
+    let phases = works.into_iter().map(|(name, work)| {
         measured_as(&name, &work, setup.region_bytes, setup.workers()).map_err(failure)
     });
     let phases = phases.collect::<Result<Vec<_>, _>>()?;
