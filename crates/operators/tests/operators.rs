@@ -251,6 +251,35 @@ fn sums_by_group_are_those_of_a_naive_aggregation_in_shared_and_local_tables() {
     }
 }
 
+/// A rate of a scan that looks at nothing would be without limit.
+#[test]
+fn a_scan_that_selects_nothing_still_looks_at_every_value() {
+    for (form, simd) in forms() {
+        let operator = Operator::ColumnScan(ColumnScan {
+            rows_per_thread: 5000,
+            selectivity: 0.0,
+            form,
+            simd,
+        });
+        let mut memory = Memory::for_operator(&operator, 1);
+        let filled = operator.fill(&mut memory.slices(), 1, 7);
+        assert_eq!(
+            run(filled.as_ref(), &mut memory, 1, 1),
+            [Ok(())],
+            "{operator}"
+        );
+        for row in [0, 1234, 4999] {
+            let column = &mut memory.slices()[0][row * 4..][..4];
+            let before: [u8; 4] = column.try_into().unwrap();
+            // No column that is filled for this has a 0.
+            column.fill(0);
+            let result = run(filled.as_ref(), &mut memory, 1, 1).remove(0);
+            assert!(result.is_err(), "{operator}: row {row} was not looked at");
+            memory.slices()[0][row * 4..][..4].copy_from_slice(&before);
+        }
+    }
+}
+
 #[test]
 fn a_scan_lists_the_rows_of_each_worker_that_a_naive_scan_finds() {
     let mut random = random();
