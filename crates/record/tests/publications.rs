@@ -107,6 +107,11 @@ fn a_relation_is_judged_by_the_whole_range_of_the_repetitions() {
     assert_eq!(ask(&[50.0, 60.0], above), PublishedVerdict::Fails);
     assert_eq!(ask(&[101.0, 160.0], above), PublishedVerdict::Unclear);
     assert_eq!(
+        ask(&[150.0], above),
+        PublishedVerdict::Unclear,
+        "one repetition has no range"
+    );
+    assert_eq!(
         ask(&[150.0, 160.0], (Some(-5.0), Some(5.0))),
         PublishedVerdict::Fails
     );
@@ -114,7 +119,7 @@ fn a_relation_is_judged_by_the_whole_range_of_the_repetitions() {
 
 #[test]
 fn a_published_gain_holds_if_both_win_or_both_lose() {
-    let benches = [at("a", &[150.0]), at("b", &[100.0])];
+    let benches = [at("a", &[150.0; 2]), at("b", &[100.0; 2])];
     let ask = |published| {
         verdict(
             "gain_percent",
@@ -259,7 +264,7 @@ fn sentences_count_the_verdicts_and_name_scale_caches_and_reasons() {
         invalidates: false,
         text: format!("main: fits; {FITS_CACHES}"),
     };
-    let mut benches = [at("a", &[50.0]), at("b", &[100.0])];
+    let mut benches = [at("a", &[50.0; 2]), at("b", &[100.0; 2])];
     benches[0].remarks.push(cached);
     let mut record = record("gain_percent", point(Some(61.0), (None, None)));
     record.series.push(PublishedSeries {
@@ -331,7 +336,7 @@ proptest! {
         limit in -50.0..50.0_f64,
     ) {
         let ask = |per_s: &[f64], limits| {
-            let benches = [at("a", per_s), at("b", &[50.0])];
+            let benches = [at("a", per_s), at("b", &[50.0; 2])];
             verdict("gain_percent", point(None, limits), &benches)
         };
         let middle = low + (high - low) * between;

@@ -13,6 +13,8 @@ pub struct MeasuredRange {
     pub low: f64,
     /// Largest value that the repetitions allow.
     pub high: f64,
+    /// Number of repetitions, of the run that has the fewest.
+    pub repetitions: usize,
 }
 
 /// Whether what was published holds here.
@@ -22,7 +24,7 @@ pub enum PublishedVerdict {
     Holds,
     /// No value in the range of the repetitions does.
     Fails,
-    /// Some values in the range of the repetitions do, others do not.
+    /// Some values in the range of the repetitions do, others do not; or there is one repetition.
     Unclear,
     /// It was not measured, for this reason.
     NotAsked(String),
@@ -175,6 +177,7 @@ fn best(
             value: share,
             low: range.0,
             high: range.1,
+            ..best
         });
     }
     let first = match versus {
@@ -190,6 +193,7 @@ fn best(
         value: added(best.value, first.value, second.value),
         low: added(best.low, first.high, second.high).min(added(best.low, first.high, second.low)),
         high: added(best.high, first.low, second.low),
+        repetitions: best.over(first).over(second).repetitions,
     })
 }
 
@@ -199,6 +203,7 @@ impl MeasuredRange {
             value: spread.median,
             low: spread.min,
             high: spread.max,
+            repetitions: spread.values.len(),
         }
     }
 
@@ -207,6 +212,7 @@ impl MeasuredRange {
             value: self.value * factor,
             low: self.low * factor,
             high: self.high * factor,
+            ..self
         }
     }
 
@@ -216,6 +222,7 @@ impl MeasuredRange {
             value: amount / self.value,
             low: amount / self.high,
             high: amount / self.low,
+            ..self
         }
     }
 
@@ -224,6 +231,7 @@ impl MeasuredRange {
             value: self.value / base.value,
             low: self.low / base.high,
             high: self.high / base.low,
+            repetitions: self.repetitions.min(base.repetitions),
         }
     }
 
@@ -234,6 +242,7 @@ impl MeasuredRange {
             value: gain(self.value),
             low: gain(self.low),
             high: gain(self.high),
+            ..self
         }
     }
 }
@@ -309,7 +318,10 @@ fn judge(
     measured: MeasuredRange,
 ) -> PublishedVerdict {
     let within = |(low, high): (f64, f64)| {
-        if measured.low >= low && measured.high <= high {
+        // One repetition has no range, so nothing is known of its spread.
+        if measured.repetitions < 2 {
+            PublishedVerdict::Unclear
+        } else if measured.low >= low && measured.high <= high {
             PublishedVerdict::Holds
         } else if measured.high < low || measured.low > high {
             PublishedVerdict::Fails

@@ -77,6 +77,7 @@ fn range_text(range: MeasuredRange, unit: &str) -> String {
         value: middle,
         low,
         high,
+        ..
     } = range;
     if low == high {
         return value(middle, unit);
