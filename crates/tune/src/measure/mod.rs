@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Phases of queries are represented by the operators of `tierloom-operators`, of which one phase
-//! is timed; plain accesses by the loops of `tierloom-kernels` ([`measured_as`]). The model proposes
-//! weights, but every reported rate was measured, including those of the first tier alone and of
-//! the weights that the kernel currently uses.
+//! is timed; plain accesses by the loops of `tierloom-kernels` ([`measured_as`]). The model
+//! proposes weights, but every reported rate was measured, including those of the first tier alone
+//! and of the weights that the kernel currently uses.
 
 mod error;
 mod kernels;
