@@ -29,8 +29,12 @@ pub fn fuzz(shell: &Shell) -> Result<()> {
     // The examples are the seeds, so that the fuzzer begins with valid files.
     let corpus = "fuzz/corpus/workload_file";
     shell.create_dir(corpus)?;
-    for seed in shell.read_dir("examples/bench")? {
-        shell.copy_file(seed, corpus)?;
+    let mut folders = vec!["examples/bench".into()];
+    folders.extend(shell.read_dir("examples/papers")?);
+    for folder in folders {
+        for seed in shell.read_dir(folder)? {
+            shell.copy_file(seed, corpus)?;
+        }
     }
     let nightly = cmd!(shell, "rustup run nightly rustc --version")
         .quiet()

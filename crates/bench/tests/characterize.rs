@@ -41,6 +41,7 @@ fn session() -> Session {
         commit: None,
         build: "dev".into(),
         command: Vec::new(),
+        samples: false,
     }
 }
 

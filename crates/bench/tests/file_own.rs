@@ -489,3 +489,50 @@ fn all_examples_make_runs() {
         );
     }
 }
+
+#[test]
+fn all_suites_of_publications_make_runs_at_any_usual_scale() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/papers");
+    let at = |scale| {
+        let options = LoadOptions {
+            scale,
+            cpus: 4,
+            ..LoadOptions::default()
+        };
+        load(std::slice::from_ref(&folder), &options).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let whole = at(1.0);
+    for scale in [1.0 / 16.0, 1.0 / 64.0, 1.0 / 1024.0] {
+        let small = at(scale);
+        assert_eq!(small.runs.len(), whole.runs.len());
+        assert_eq!(
+            small.published, whole.published,
+            "what is asked does not depend on sizes"
+        );
+        for (small, whole) in small.runs.iter().zip(&whole.runs) {
+            let bytes = |run: &RunPlan| -> u64 {
+                let regions = run.tasks.iter().flat_map(|task| &task.regions);
+                regions.map(|region| region.size_bytes).sum()
+            };
+            assert!(bytes(small) <= bytes(whole), "{}", small.workload);
+            assert_eq!(
+                small.tasks[0].amount, whole.tasks[0].amount,
+                "{}",
+                small.workload
+            );
+        }
+    }
+    assert!(
+        whole
+            .published
+            .iter()
+            .all(|asked| asked.points.iter().all(|p| p.missing.is_none()))
+    );
+    for paper in ["nus24", "epfl25", "hpi25", "bench25"] {
+        let mut asked = whole.published.iter();
+        assert!(
+            asked.any(|figure| figure.figure.starts_with(paper)),
+            "{paper}"
+        );
+    }
+}

@@ -173,3 +173,101 @@ proptest! {
         }
     }
 }
+
+/// What one key of the matrix does in a published figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Role {
+    /// One value is named.
+    At(usize),
+    /// It varies along the curve.
+    Over,
+    /// It is not named: an error.
+    Forgotten,
+}
+
+fn role(values: usize) -> impl Strategy<Value = Role> {
+    prop_oneof![
+        4 => (0..values).prop_map(Role::At),
+        2 => Just(Role::Over),
+        1 => Just(Role::Forgotten),
+    ]
+}
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    #[test]
+    fn a_published_figure_takes_exactly_the_runs_with_its_values(
+        roles in (role(3), role(4), role(2)),
+        base in prop::option::of(0_usize..3),
+    ) {
+        let keys = [
+            ("memory", &["dram", "cxl", "3:2"][..], roles.0),
+            ("threads", &["1", "2", "4", "8"][..], roles.1),
+            ("access_size", &["64", "4K"][..], roles.2),
+        ];
+        let mut at = Vec::new();
+        let mut over = Vec::new();
+        for (key, values, role) in keys {
+            match role {
+                Role::At(index) => at.push(format!("{key}: \"{}\"", values[index])),
+                Role::Over => over.push(key),
+                Role::Forgotten => {}
+            }
+        }
+        let over_line = over.first().map_or(String::new(), |key| format!(", over: {key}"));
+        let base_memory = base.map(|index| keys[0].1[index]);
+        let versus = base_memory.map_or(String::new(), |m| format!(", versus: {{memory: \"{m}\"}}"));
+        let mut text = "w:\n  args: {size: 1M}\n  matrix:\n".to_owned();
+        for (key, values, _) in keys {
+            text += &format!("    {key}: [\"{}\"]\n", values.join("\", \""));
+        }
+        text += &format!("  published:\n    f: {{at: {{{}}}{over_line}{versus}}}\n", at.join(", "));
+        let complete = over.len() <= 1 && keys.iter().all(|(.., role)| *role != Role::Forgotten);
+        let read = match (parse(&text, "w.yaml", &LoadOptions::default()), complete) {
+            (Ok(read), true) => read,
+            (Err(_), false) => return Ok(()),
+            (found, _) => return Err(TestCaseError::fail(format!("{found:?}\n{text}"))),
+        };
+        let figure = &read.published[0];
+        let expected = over.first().map_or(1, |key| {
+            keys.iter().find(|(known, ..)| known == key).unwrap().1.len()
+        });
+        prop_assert_eq!(figure.points.len(), expected);
+        for point in &figure.points {
+            prop_assert_eq!(point.runs.len(), 1);
+            let value = |run: usize, key: &str| {
+                let all = &read.runs[run].varied;
+                all.iter().find(|(known, _)| known == key).unwrap().1.clone()
+            };
+            for (key, values, role) in keys {
+                if let Role::At(index) = role {
+                    prop_assert_eq!(&value(point.runs[0].run, key), values[index]);
+                }
+                // The base has the same values, but for the one that `versus` names.
+                if let (Some(run), true) = (point.versus, key != "memory") {
+                    prop_assert_eq!(value(run, key), value(point.runs[0].run, key));
+                }
+            }
+            let named = point.versus.map(|run| value(run, "memory"));
+            prop_assert_eq!(named.as_deref(), base_memory);
+        }
+    }
+
+    #[test]
+    fn published_figures_of_any_kind_never_panic(
+        figure in ".{0,12}",
+        part in prop::sample::select(vec!["at", "versus", "over", "search", "phase", "x"]),
+        value in prop_oneof![
+            Just("{memory: dram}".to_owned()), Just("[memory]".to_owned()), Just("memory".to_owned()),
+            Just("~".to_owned()), Just("{}".to_owned()), Just("{a.b.c: 1}".to_owned()),
+            "[-a-z0-9.:_,%]{0,20}".prop_map(|text| format!("'{text}'")),
+        ],
+    ) {
+        let figure = figure.replace(['"', '\\'], "");
+        let text = format!(
+            "w:\n  matrix: {{memory: [dram, cxl]}}\n  published:\n    \"{figure}\": {{{part}: {value}}}\n"
+        );
+        let _ = parse(&text, "x", &LoadOptions::default());
+    }
+}

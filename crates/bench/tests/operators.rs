@@ -71,6 +71,7 @@ fn run(plan: &RunPlan, control: &dyn Control) -> BenchRecord {
         commit: None,
         build: "dev".into(),
         command: vec![],
+        samples: false,
     };
     record(plan, vec![part], &session).unwrap()
 }

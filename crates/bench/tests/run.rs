@@ -76,6 +76,7 @@ fn plan(tasks: Vec<TaskPlan>) -> RunPlan {
         warmup_s: 0.0,
         until_stable: None,
         seed: 7,
+        scale: 1.0,
     }
     .with_id()
 }
@@ -94,6 +95,7 @@ fn one(work: Work, threads: u32, amount: Amount) -> tierloom_record::TaskRecord 
         commit: None,
         build: "dev".into(),
         command: vec![],
+        samples: false,
     };
     let record = record(&plan, vec![part], &session).unwrap();
     assert!(record.valid, "{:?}", record.remarks);

@@ -171,7 +171,7 @@ fn what_cannot_be_tuned_is_refused_with_a_way_on() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     fs::write(dir.join("bad.yaml"), "probe: { tabel_bytes: 1 }").unwrap();
-    let cases: [(&[&str], &[&str]); 15] = [
+    let cases: [(&[&str], &[&str]); 17] = [
         (&[], &["--machine", "nus24", "--measure"]),
         (
             &["skan", "-m", "nus24"],
@@ -194,6 +194,14 @@ fn what_cannot_be_tuned_is_refused_with_a_way_on() {
             &["bad.yaml", "tabel_bytes"],
         ),
         (&["-m", "nus24", "--work", "none.yaml"], &["none.yaml"]),
+        (
+            &["--measure", "--work", "bad.yaml"],
+            &["bad.yaml", "tabel_bytes"],
+        ),
+        (
+            &["--measure", "filter:skp=7"],
+            &["skp", "did you mean skip"],
+        ),
         (
             &["-m", "nus24", "--yes"],
             &["--apply, --restore or --prefetchers"],
@@ -229,7 +237,20 @@ fn measuring_on_a_machine_of_one_tier_says_what_is_missing() {
     }
     let folder = tempfile::tempdir().unwrap();
     let says = ["second NUMA node", "daxctl", "--machine"];
-    refused(folder.path(), &["tune", "--measure", "read"], &says);
+    fs::write(
+        folder.path().join("join.yaml"),
+        "probe: { prefetched: true }",
+    )
+    .unwrap();
+    // No phase is refused for what it is: only the second tier is missing.
+    for more in [
+        &["read"][..],
+        &["partition", "tree", "chase", "scan", "filter:skip=7"],
+        &["--work", "join.yaml"],
+    ] {
+        let args = [&["tune", "--measure"], more].concat();
+        refused(folder.path(), &args, &says);
+    }
 }
 
 /// A copy of a recorded machine that can be written to, and a folder to work in.

@@ -64,10 +64,23 @@ impl ColumnScan {
         (self.rows_per_thread as usize * BYTES).next_multiple_of(LINE_BYTES)
     }
 
-    /// The largest value that matches; `None` if none does.
-    fn highest(&self) -> Option<u32> {
-        let below = (self.selectivity * (1_u64 << 32) as f64).round() as u64;
-        below.checked_sub(1).map(|highest| highest as u32)
+    /// Number of 32-bit values that match.
+    fn matching(&self) -> u64 {
+        (self.selectivity * (1_u64 << 32) as f64).round() as u64
+    }
+
+    /// The largest value that matches; 0 if none does, and then no column has a 0.
+    fn highest(&self) -> u32 {
+        self.matching().saturating_sub(1) as u32
+    }
+
+    /// What is set in every generated word: where nothing matches, two odd values, so that the scan
+    /// still compares each of them.
+    fn always_set(&self) -> u64 {
+        match self.matching() {
+            0 => 1 << 32 | 1,
+            _ => 0,
+        }
     }
 
     /// What a matching row of a worker adds to the checksum.
@@ -76,7 +89,7 @@ impl ColumnScan {
     }
 
     fn filled(&self, structures: &mut [&mut [u8]], workers: u32, seed: u64) -> FilledScan {
-        let highest = self.highest();
+        let (highest, always_set) = (self.highest(), self.always_set());
         let mut expected = Sums::default();
         for worker in 0..workers as usize {
             let part = &mut structures[0][worker * self.part_bytes()..][..self.part_bytes()];
@@ -84,13 +97,13 @@ impl ColumnScan {
             expected += each::<8>(part, |at, words| {
                 let mut sums = Sums::default();
                 for (at, word) in at.zip(words) {
-                    let bits = random(seed, at);
+                    let bits = random(seed, at) | always_set;
                     *word = bits.to_le_bytes();
                     for (half, value) in [bits as u32, (bits >> 32) as u32].into_iter().enumerate()
                     {
                         let row = 2 * at + half;
                         let exists = (row as u64) < self.rows_per_thread;
-                        if exists && highest.is_some_and(|highest| value <= highest) {
+                        if exists && value <= highest {
                             sums.add(Self::matched(worker, row as u32));
                         }
                     }
@@ -170,9 +183,7 @@ impl Filled for FilledScan {
     }
 
     fn check(&self, structures: &[&[u8]], _: usize) -> Result<String, String> {
-        let Some(highest) = self.scan.highest() else {
-            return Ok("no row was found".into());
-        };
+        let highest = self.scan.highest();
         let mut sums = Sums::default();
         let parts = structures.iter().map(|s| s.chunks(self.scan.part_bytes()));
         let mut parts: Vec<_> = parts.collect();
@@ -240,9 +251,7 @@ impl Job for Scanning<'_> {
             .unwrap_or_else(PoisonError::into_inner);
         let part = &mut *part;
         part.found = 0;
-        let Some(highest) = self.scan.highest() else {
-            return;
-        };
+        let highest = self.scan.highest();
         for chunk in chunks(0..self.scan.rows_per_thread as usize, stop) {
             let values = &part.column[chunk.start * BYTES..chunk.end * BYTES];
             let list = &mut part.list[part.found * BYTES..];

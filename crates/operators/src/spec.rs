@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use tierloom_kernels::{LINE_BYTES, Simd};
 
 use crate::{
-    Aggregation, BTree, ColumnScan, Filled, HashJoin, IndexJoin, RadixJoin, RadixPartition,
-    SelectiveRead,
+    Aggregation, BTree, ColumnScan, Filled, GroupTables, HashJoin, IndexJoin, RadixJoin,
+    RadixPartition, SelectiveRead,
 };
 
 /// Largest number of tuples of a structure; far above any machine.
@@ -228,6 +228,23 @@ impl Operator {
                 Err(ParameterError::new("simd", problem))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Names of the phases that are counted or prepare a pass, in order; without checks of results.
+    pub fn phase_names(&self) -> &'static [&'static str] {
+        match self {
+            Self::HashJoin(_) => &["clear", "build", "probe"],
+            Self::IndexJoin(_) => &["build", "probe"],
+            Self::RadixJoin(_) => &["histogram", "scatter", "join"],
+            Self::RadixPartition(_) => &["histogram", "scatter"],
+            Self::Aggregation(of) => match of.tables {
+                GroupTables::Shared => &["clear", "aggregate"],
+                GroupTables::Local => &["clear", "aggregate", "merge"],
+            },
+            Self::ColumnScan(_) => &["scan"],
+            Self::SelectiveRead(_) => &["read"],
+            Self::BTree(_) => &["load", "operate"],
         }
     }
 

@@ -71,6 +71,11 @@ fn checked(operator: &Operator, workers: usize, seed: u64, memory: &mut Memory) 
     for result in run(filled.as_ref(), memory, workers, 2) {
         result.unwrap_or_else(|wrong| panic!("{operator}, {workers} workers: {wrong}"));
     }
+    let phases = filled.job(memory.slices(), workers).phases();
+    let names: Vec<&str> = phases.iter().map(|phase| phase.name).collect();
+    // The check of an aggregation's sums is a phase too, but none that a figure is about.
+    let names: Vec<&str> = names.into_iter().filter(|name| *name != "verify").collect();
+    assert_eq!(names, operator.phase_names(), "{operator}");
     let slices = memory.slices();
     let slices: Vec<&[u8]> = slices.iter().map(|slice| &**slice).collect();
     filled
@@ -242,6 +247,35 @@ fn sums_by_group_are_those_of_a_naive_aggregation_in_shared_and_local_tables() {
                 .map(|slot| (slot[0], slot[1]))
                 .collect();
             assert_eq!(found, expected, "{operator}");
+        }
+    }
+}
+
+/// A rate of a scan that looks at nothing would be without limit.
+#[test]
+fn a_scan_that_selects_nothing_still_looks_at_every_value() {
+    for (form, simd) in forms() {
+        let operator = Operator::ColumnScan(ColumnScan {
+            rows_per_thread: 5000,
+            selectivity: 0.0,
+            form,
+            simd,
+        });
+        let mut memory = Memory::for_operator(&operator, 1);
+        let filled = operator.fill(&mut memory.slices(), 1, 7);
+        assert_eq!(
+            run(filled.as_ref(), &mut memory, 1, 1),
+            [Ok(())],
+            "{operator}"
+        );
+        for row in [0, 1234, 4999] {
+            let column = &mut memory.slices()[0][row * 4..][..4];
+            let before: [u8; 4] = column.try_into().unwrap();
+            // No column that is filled for this has a 0.
+            column.fill(0);
+            let result = run(filled.as_ref(), &mut memory, 1, 1).remove(0);
+            assert!(result.is_err(), "{operator}: row {row} was not looked at");
+            memory.slices()[0][row * 4..][..4].copy_from_slice(&before);
         }
     }
 }

@@ -61,6 +61,9 @@ pub struct Setting {
     pub value: String,
 }
 
+/// End of the remark on runs whose structures the caches can hold.
+pub const FITS_CACHES: &str = "the figure may be the cache's; take a larger region";
+
 /// Something that a reader must know before using a figure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
@@ -140,6 +143,43 @@ pub struct TaskRecord {
     /// What an operator did; `None` for all other work.
     #[serde(default)]
     pub operator: Option<OperatorTaskRecord>,
+    /// The raw values of each repetition, in order; empty unless they were asked for (`--samples`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<RepetitionSamples>,
+}
+
+/// The raw values of one repetition of a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RepetitionSamples {
+    /// From the begin of the first thread to the end of the last one, s; of a background task, the
+    /// time in which its operations were counted.
+    pub seconds: f64,
+    /// Operations of all threads.
+    pub operations: u64,
+    /// Bytes accessed by all threads; 0 if no bytes move, and for operators.
+    pub bytes: u64,
+    /// The threads in their order; empty for background tasks, which run through all repetitions.
+    pub threads: Vec<ThreadSamples>,
+}
+
+/// What one thread did in one repetition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadSamples {
+    /// Begin of its work after that of the first thread, s.
+    pub begun_s: f64,
+    /// Duration of its work, s.
+    pub seconds: f64,
+    /// Its operations; of an operator, the first thread has those of all.
+    pub operations: u64,
+    /// Bytes that it accessed.
+    pub bytes: u64,
+    /// Of an operator: time that the thread worked in each phase, all passes together, s; in the
+    /// order of [`OperatorTaskRecord::phases`]. Waiting for other threads is not in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phase_seconds: Vec<f64>,
+    /// Median of the latencies that the thread timed, ns; `None` if it timed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_median_ns: Option<f64>,
 }
 
 /// What a database operator did. Its tuples per second are the task's operations per second.

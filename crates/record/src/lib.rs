@@ -7,6 +7,7 @@
 //! other: a *bench* record is one run of a memory benchmark, a *validation* record one comparison
 //! of the model with publications, a *tune* record the weights of one phase, a *cost* record one
 //! comparison of prices, a *restart* record the starts of a process with its tables from one place.
+//! A *publication* record has published figures and the ids of the bench records that repeat them.
 //! Every figure says whether it was [measured or modelled](Provenance), and repeated measurements
 //! are kept as a [`Spread`]. `docs/records.md` describes all fields for other readers.
 //!
@@ -19,6 +20,7 @@
 //! {"type":"validation", "schema":"tierloom-record/1", "figures":[...], ...}
 //! {"type":"tune",       "schema":"tierloom-record/1", "points":[...], "best":[...], ...}
 //! {"type":"restart",    "schema":"tierloom-record/1", "way":..., "first_answer_ms":..., ...}
+//! {"type":"publication","schema":"tierloom-record/1", "paper":..., "series":[...], ...}
 //! {"type":"cost",       "schema":"tierloom-record/1", "prices":..., "points":[...], ...}
 //! ```
 
@@ -29,6 +31,7 @@ mod csv;
 mod file;
 pub mod findings;
 mod means;
+mod publication;
 mod query;
 mod rank;
 mod restart;
@@ -43,14 +46,15 @@ mod write;
 
 pub use audit::{AuditRecord, NodeShare};
 pub use bench::{
-    BenchHost, BenchRecord, Bucket, CounterRecord, LatencyRecord, OperatorCount, OperatorPhase,
-    OperatorTaskRecord, Percentile, RegionRecord, Remark, Setting, StabilityRecord,
-    StructureTraffic, TaskRecord,
+    BenchHost, BenchRecord, Bucket, CounterRecord, FITS_CACHES, LatencyRecord, OperatorCount,
+    OperatorPhase, OperatorTaskRecord, Percentile, RegionRecord, Remark, RepetitionSamples,
+    Setting, StabilityRecord, StructureTraffic, TaskRecord, ThreadSamples,
 };
 pub use cost::{CostConfig, CostPoint, CostRecord, CostSensitivity};
 pub use csv::bench_csv;
 pub use file::RecordFile;
 pub use means::{REFERENCE, SAME_WITHIN, means, speedup_over_dram};
+pub use publication::{PublicationRecord, PublishedPoint, PublishedRun, PublishedSeries};
 pub use query::{Answer, EngineKind, OperatorRecord, QueryRecord, TierUse, TimeShares};
 pub use rank::{rank_test, smallest_p};
 pub use restart::RestartRecord;
@@ -117,6 +121,8 @@ pub enum Record {
     Cost(Box<CostRecord>),
     /// Starts of a process in one way; independent of other records.
     Restart(Box<RestartRecord>),
+    /// Published figures and the benchmark runs that repeat them; refers to bench records.
+    Publication(Box<PublicationRecord>),
 }
 
 /// Why records could not be read or written.

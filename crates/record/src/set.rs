@@ -1,8 +1,9 @@
 //! Reads records back and groups them by kind and run.
 
 use crate::{
-    BenchRecord, CostRecord, EngineKind, QueryRecord, Record, RecordError, RestartRecord,
-    RunRecord, SCHEMA, SummaryRecord, ThroughputRecord, TuneRecord, ValidationRecord,
+    BenchRecord, CostRecord, EngineKind, PublicationRecord, QueryRecord, Record, RecordError,
+    RestartRecord, RunRecord, SCHEMA, SummaryRecord, ThroughputRecord, TuneRecord,
+    ValidationRecord,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -61,6 +62,8 @@ pub struct RecordSet {
     pub costs: Vec<CostRecord>,
     /// Starts of processes, in file order.
     pub restarts: Vec<RestartRecord>,
+    /// Published figures beside benchmark runs, in file order.
+    pub publications: Vec<PublicationRecord>,
 }
 
 /// An incomplete record at the end of a file, left by an interrupted write.
@@ -110,8 +113,24 @@ impl RecordSet {
             all.tunes.extend(set.tunes);
             all.costs.extend(set.costs);
             all.restarts.extend(set.restarts);
+            all.publications.extend(set.publications);
         }
         all
+    }
+
+    /// The last record of each publication and workload file: a repeated session writes it again.
+    pub fn latest_publications(&self) -> Vec<&PublicationRecord> {
+        let mut latest: Vec<&PublicationRecord> = Vec::new();
+        for record in &self.publications {
+            let same = |known: &&mut &PublicationRecord| {
+                (&known.file, &known.paper) == (&record.file, &record.paper)
+            };
+            match latest.iter_mut().find(same) {
+                Some(known) => *known = record,
+                None => latest.push(record),
+            }
+        }
+        latest
     }
 
     /// Whether there is no record at all.
@@ -122,6 +141,7 @@ impl RecordSet {
             && self.tunes.is_empty()
             && self.costs.is_empty()
             && self.restarts.is_empty()
+            && self.publications.is_empty()
     }
 
     /// Reads a file of JSON lines.
@@ -170,7 +190,8 @@ impl RecordSet {
     /// All records in an order that a file may have.
     ///
     /// Each run is followed by its queries, throughputs and summary; then come benchmarks,
-    /// comparisons with publications, weights, prices and starts.
+    /// comparisons with publications, weights, prices, starts, and what benchmarks repeat of
+    /// publications.
     pub fn to_records(&self) -> Vec<Record> {
         let mut records = Vec::new();
         for run in &self.runs {
@@ -202,6 +223,7 @@ impl RecordSet {
         records.extend(boxed(&self.tunes, Record::Tune));
         records.extend(boxed(&self.costs, Record::Cost));
         records.extend(boxed(&self.restarts, Record::Restart));
+        records.extend(boxed(&self.publications, Record::Publication));
         records
     }
 
@@ -227,6 +249,7 @@ impl RecordSet {
             Record::Tune(tune) => self.tunes.push(*tune),
             Record::Cost(cost) => self.costs.push(*cost),
             Record::Restart(restart) => self.restarts.push(*restart),
+            Record::Publication(one) => self.publications.push(*one),
         }
         Ok(())
     }

@@ -9,6 +9,7 @@
 //! ```text
 //! RecordSet ─┬ view: one run of queries, ordered      ─┬─ section/*, bench/*: text, tables (maud)
 //!            ├ bench: memory benchmarks, by axes      ─┼─ chart/*: SVG (plotters)
+//!            ├ publication: runs beside publications ─┤
 //!            └ validation, tune, cost: model results  ─┘
 //!                                                      └─ page: head, style, raw records ─> HTML
 //! RecordSet x 2 ── compare: rows, rank test ── text rows for the terminal, or a page
@@ -20,6 +21,7 @@ mod compare;
 mod cost;
 mod error;
 mod page;
+mod publication;
 mod restart;
 mod section;
 mod tune;
@@ -47,7 +49,8 @@ pub struct ReportOptions {
 
 /// Renders all records as one HTML document.
 ///
-/// Each run of queries is an article; then follow memory benchmarks, comparisons with publications,
+/// Each run of queries is an article; then follow published figures beside runs, memory
+/// benchmarks, comparisons with publications,
 /// weights and prices, with one article for each kind.
 ///
 /// # Errors
@@ -59,6 +62,7 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
     }
     let made = || match set.runs.first() {
         Some(first) => words::title_of(&first.run),
+        None if !set.publications.is_empty() => publication::title_of(set),
         None if !set.benches.is_empty() => bench::title_of(&set.benches),
         None if !set.validations.is_empty() => validation::title_of(&set.validations),
         None if !set.tunes.is_empty() => tune::title_of(&set.tunes),
@@ -77,6 +81,9 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
     let mut articles = Vec::new();
     for view in &views {
         articles.push(section::run_article(view, views.len())?);
+    }
+    if !set.publications.is_empty() {
+        articles.push(publication::article(set, alone)?);
     }
     if !set.benches.is_empty() {
         articles.push(bench::article(&set.benches, alone)?);

@@ -67,6 +67,12 @@ pub(crate) fn kinds(set: &RecordSet) -> Vec<Kind> {
     };
     let all = [
         kind("", set.runs.len(), "run", "queries"),
+        kind(
+            "p",
+            set.publications.len(),
+            "comparison",
+            "runs with publications",
+        ),
         kind("b", set.benches.len(), "run", "memory benchmarks"),
         kind(
             "v",

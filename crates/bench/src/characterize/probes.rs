@@ -408,6 +408,7 @@ impl PathProbes<'_> {
             warmup_s: WARMUP_S,
             until_stable: None,
             seed: 1,
+            scale: 1.0,
         };
         let mut probe = Probe {
             kind,

@@ -12,6 +12,7 @@ use crate::plan::{RunPlan, TaskRole, UntilStable};
 use super::LoadOptions;
 use super::error::{Position, ProblemText, Problems};
 use super::keys::{Key, Level, Shape};
+use super::published::Made;
 use super::settings::{Argument, Arguments, Reader};
 use super::task;
 use super::tree::{Node, Value};
@@ -44,14 +45,14 @@ struct Fixed<'a> {
 ///
 /// Problems are added to `problems`; the runs without one are still returned.
 pub(super) fn runs(
-    mut workload: Workload<'_>,
+    workload: &mut Workload<'_>,
     overrides: &mut [Override],
     options: &LoadOptions,
     file: &str,
     room: usize,
     problems: &mut Problems<'_>,
-) -> Vec<RunPlan> {
-    let fixed_at = apply_overrides(&mut workload, overrides, problems);
+) -> Vec<Made> {
+    let fixed_at = apply_overrides(workload, overrides, problems);
     let fixed: Vec<Fixed<'_>> = fixed_at
         .into_iter()
         .map(|(index, task, key)| Fixed {
@@ -92,14 +93,15 @@ pub(super) fn runs(
     let mut runs = Vec::with_capacity(count.unwrap_or(0));
     loop {
         let combination = Combination {
-            workload: &workload,
+            workload,
             chosen: &chosen,
             fixed: &fixed,
             options,
             file,
         };
-        if let Some(run) = combination.plan(problems) {
-            runs.push(run);
+        if let Some(plan) = combination.plan(problems) {
+            let values = combination.values();
+            runs.push(Made { plan, values });
         }
         if problems.is_full() || !advance(&mut chosen, &workload.dimensions) {
             return runs;
@@ -187,12 +189,17 @@ impl<'a> Combination<'a> {
         let alone = workload.tasks.len() == 1;
         let mut tasks = Vec::new();
         let mut complete = true;
+        let mut scale = 1.0;
         for (index, task) in workload.tasks.iter().enumerate() {
             let settings = self.settings_of(index);
             let mut reader = Reader {
                 settings: &settings,
                 problems,
+                options: self.options,
             };
+            if index == 0 {
+                scale = reader.scale().unwrap_or(1.0);
+            }
             let wanted = Wanted {
                 name: &task.name,
                 place: task.place,
@@ -213,6 +220,7 @@ impl<'a> Combination<'a> {
             &mut Reader {
                 settings: &run,
                 problems,
+                options: self.options,
             },
             self.options,
         );
@@ -254,6 +262,7 @@ impl<'a> Combination<'a> {
                 warmup_s: run.warmup_s,
                 until_stable: run.until_stable,
                 seed: run.seed,
+                scale,
             }
             .with_id(),
         )
@@ -316,6 +325,17 @@ impl<'a> Combination<'a> {
         settings.lay(self.of(None, true));
         settings.lay(self.fixed(None, true));
         settings
+    }
+
+    /// The values of all keys of the matrix and of `--set`, by task and key.
+    fn values(&self) -> Vec<((Option<usize>, &'static Key), String)> {
+        let chosen = self.chosen();
+        let chosen = chosen.map(|(dim, value)| ((dim.task, dim.key), value.to_string()));
+        let fixed = self.fixed.iter().map(|fixed| {
+            let setting = &fixed.setting;
+            ((fixed.task, setting.key), setting.value.to_string())
+        });
+        chosen.chain(fixed).collect()
     }
 
     // A key with one value is the same in all runs and would only clutter their labels.

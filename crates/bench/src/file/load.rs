@@ -47,6 +47,12 @@ pub fn load(paths: &[PathBuf], options: &LoadOptions) -> Result<Workloads, FileE
                 }
             }
         }
+        let first = all.runs.len();
+        all.published
+            .extend(read.published.into_iter().map(|mut one| {
+                one.shift(first);
+                one
+            }));
         all.runs.extend(read.runs);
         all.names.extend(read.names);
         if all.runs.len() > MAX_RUNS {

@@ -162,7 +162,7 @@ pub(super) fn chase_region(
         }
     }
     if reader.settings.has("chase_size") {
-        let bytes = reader.value("chase_size", values::size_bytes)?;
+        let bytes = reader.scaled_bytes("chase_size", 0)?;
         region.size_bytes = whole_pages(bytes.max(1), &region);
     }
     Some(region)
@@ -172,10 +172,7 @@ fn region(reader: &mut Reader<'_, '_, '_>, keys: &Keys, default_bytes: u64) -> O
     let place = memory_and_placement(reader, keys);
     let page_size = page_size(reader, keys);
     let size = reader.settings.get(keys.size);
-    let bytes = match size {
-        Some(_) => reader.value(keys.size, values::size_bytes)?,
-        None => default_bytes,
-    };
+    let bytes = reader.scaled_bytes(keys.size, default_bytes)?;
     let (memory, placement) = place?;
     let mut region = RegionPlan {
         memory,
@@ -192,7 +189,8 @@ fn region(reader: &mut Reader<'_, '_, '_>, keys: &Keys, default_bytes: u64) -> O
     if let MemoryPlan::Devdax { .. } = region.memory {
         // The page size of a device is fixed when the device is configured.
         region.page_size = PageSize::Base;
-        if !bytes.is_multiple_of(DEVICE_PAGE_BYTES) {
+        // What is given has to be whole pages; what the scale makes of it is rounded up.
+        if reader.scale()? == 1.0 && !bytes.is_multiple_of(DEVICE_PAGE_BYTES) {
             if let Some(size) = size {
                 reader.wrong(size, "a region on a device is a multiple of 2 MiB".into());
             }

@@ -21,7 +21,10 @@ mod keys;
 mod load;
 mod memory;
 mod operator;
+mod positions;
+mod published;
 mod range;
+mod scale;
 mod settings;
 mod source;
 mod task;
@@ -37,6 +40,8 @@ use tierloom_kernels::Simd;
 pub use error::{FileError, FileErrors, Position, Problem};
 pub use hosts::HostSpec;
 pub use load::load;
+pub use published::{PublishedFigure, PublishedRuns, SearchedRun};
+pub use values::scale;
 
 use crate::plan::RunPlan;
 use error::{ProblemText, Problems, did_you_mean};
@@ -66,6 +71,11 @@ pub struct LoadOptions {
     pub default_warmup_s: f64,
     /// Vector width that `simd: auto` is resolved to.
     pub simd: Simd,
+    /// Factor on the sizes of all structures, above 0 and at most 1; it multiplies the files' own
+    /// `scale`.
+    pub scale: f64,
+    /// Number of threads that `threads: all` stands for: the CPUs that the process may use.
+    pub cpus: u32,
 }
 
 impl Default for LoadOptions {
@@ -77,6 +87,8 @@ impl Default for LoadOptions {
             default_repeat: 3,
             default_warmup_s: 0.1,
             simd: Simd::detect(),
+            scale: 1.0,
+            cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
         }
     }
 }
@@ -90,6 +102,8 @@ pub struct Workloads {
     pub runs: Vec<RunPlan>,
     /// Names of all workloads in the files, including those that `only` leaves out.
     pub names: Vec<String>,
+    /// The published figures that runs are compared with, in file order.
+    pub published: Vec<PublishedFigure>,
 }
 
 /// Parses the text of a workload file.
@@ -163,12 +177,16 @@ fn read(
             continue;
         }
         wanted_any = true;
-        let Some(workload) = workload::read(name, place, body, problems) else {
-            continue;
-        };
-        let room = MAX_RUNS - workloads.runs.len().min(MAX_RUNS);
-        let runs = expand::runs(workload, &mut overrides, options, file_name, room, problems);
-        workloads.runs.extend(runs);
+        if let Some(workload) = workload::read(name, place, body, problems) {
+            add(
+                &mut workloads,
+                workload,
+                &mut overrides,
+                options,
+                file_name,
+                problems,
+            );
+        }
         if problems.is_full() {
             return workloads;
         }
@@ -187,6 +205,30 @@ fn read(
     }
     check_hosts(&workloads, problems);
     workloads
+}
+
+/// Adds the runs of a workload, and the published figures that they are compared with.
+fn add(
+    workloads: &mut Workloads,
+    mut workload: workload::Workload<'_>,
+    overrides: &mut [expand::Override],
+    options: &LoadOptions,
+    file_name: &str,
+    problems: &mut Problems<'_>,
+) {
+    // Before overrides change the matrix that the figures refer to.
+    let questions = published::read(&workload, problems);
+    let first = workloads.runs.len();
+    let room = MAX_RUNS - first.min(MAX_RUNS);
+    let made = expand::runs(&mut workload, overrides, options, file_name, room, problems);
+    for question in &questions {
+        question.check_phase(&made, problems);
+        let asked = question.resolve(&workload.name, file_name, &made, first);
+        workloads.published.push(asked);
+    }
+    workloads
+        .runs
+        .extend(made.into_iter().map(|made| made.plan));
 }
 
 /// Reports tasks whose host is not in `hosts:`.

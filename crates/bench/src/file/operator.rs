@@ -1,6 +1,7 @@
 //! Operator tasks: `operator:` with its parameters, and a region for each of its structures.
 //!
-//! Sizes are those of the publications unless they are given; `scale` shrinks all of them.
+//! Sizes are those of the publications unless they are given; `scale` (module `scale`) shrinks all
+//! of them.
 
 use tierloom_kernels::Simd;
 use tierloom_operators::{
@@ -46,7 +47,6 @@ const COMMON: &[&str] = &[
 
 /// Keys that no other work has, besides those of structures.
 const OWN: &[&str] = &[
-    "scale",
     "form",
     "build_tuples",
     "probe_tuples",
@@ -258,14 +258,13 @@ fn read(
     operator: Operator,
     default_simd: Simd,
 ) -> Option<Operator> {
-    let scale = reader.or("scale", 1.0, values::scale)?;
     let form = reader.or("form", Form::Tuned, |text| {
         one_of(text, &[("tuned", Form::Tuned), ("plain", Form::Plain)])
     })?;
     Some(match operator {
         Operator::HashJoin(default) => Operator::HashJoin(HashJoin {
-            build_tuples: scaled(reader, "build_tuples", default.build_tuples, scale)?,
-            probe_tuples: scaled(reader, "probe_tuples", default.probe_tuples, scale)?,
+            build_tuples: reader.scaled_count("build_tuples", default.build_tuples)?,
+            probe_tuples: reader.scaled_count("probe_tuples", default.probe_tuples)?,
             load_factor: reader.or("load_factor", default.load_factor, number)?,
             miss_share: reader.or("miss_share", 0.0, values::share)?,
             zipf_alpha: zipf_alpha(reader)?,
@@ -273,9 +272,10 @@ fn read(
             prefetch_tuples: prefetch(reader, default.prefetch_tuples)?,
         }),
         Operator::IndexJoin(default) => Operator::IndexJoin(IndexJoin {
-            build_tuples: scaled(reader, "build_tuples", default.build_tuples, scale)?,
+            build_tuples: reader.scaled_count("build_tuples", default.build_tuples)?,
             // Positions are the bits of a hash.
-            table_buckets: scaled(reader, "table_buckets", default.table_buckets, scale)?
+            table_buckets: reader
+                .scaled_count("table_buckets", default.table_buckets)?
                 .next_power_of_two(),
             probe_passes: reader.or("probe_passes", default.probe_passes, |text| {
                 whole(text, 1..=1024).map(|passes| passes as u32)
@@ -284,10 +284,10 @@ fn read(
             prefetch_tuples: prefetch(reader, default.prefetch_tuples)?,
         }),
         Operator::RadixJoin(default) => {
-            let build_tuples = scaled(reader, "build_tuples", default.build_tuples, scale)?;
+            let build_tuples = reader.scaled_count("build_tuples", default.build_tuples)?;
             Operator::RadixJoin(RadixJoin {
                 build_tuples,
-                probe_tuples: scaled(reader, "probe_tuples", default.probe_tuples, scale)?,
+                probe_tuples: reader.scaled_count("probe_tuples", default.probe_tuples)?,
                 fanout: reader.or("fanout", RadixJoin::fanout_for(build_tuples), count)?,
                 miss_share: reader.or("miss_share", 0.0, values::share)?,
                 zipf_alpha: zipf_alpha(reader)?,
@@ -296,13 +296,13 @@ fn read(
             })
         }
         Operator::RadixPartition(default) => Operator::RadixPartition(RadixPartition {
-            tuples: scaled(reader, "tuples", default.tuples, scale)?,
+            tuples: reader.scaled_count("tuples", default.tuples)?,
             fanout: reader.or("fanout", default.fanout, count)?,
             form,
             simd: simd(reader, default_simd)?,
         }),
         Operator::Aggregation(default) => Operator::Aggregation(Aggregation {
-            tuples: scaled(reader, "tuples", default.tuples, scale)?,
+            tuples: reader.scaled_count("tuples", default.tuples)?,
             groups: reader.or("groups", default.groups, count)?,
             zipf_alpha: zipf_alpha(reader)?,
             tables: reader.or("tables", default.tables, |text| {
@@ -318,28 +318,28 @@ fn read(
             prefetch_tuples: prefetch(reader, default.prefetch_tuples)?,
         }),
         Operator::ColumnScan(default) => Operator::ColumnScan(ColumnScan {
-            rows_per_thread: scaled(reader, "rows_per_thread", default.rows_per_thread, scale)?,
+            rows_per_thread: reader.scaled_count("rows_per_thread", default.rows_per_thread)?,
             selectivity: reader.or("selectivity", default.selectivity, values::share)?,
             form,
             simd: simd(reader, default_simd)?,
         }),
         Operator::SelectiveRead(default) => Operator::SelectiveRead(SelectiveRead {
-            tuples: scaled(reader, "tuples", default.tuples, scale)?,
+            tuples: reader.scaled_count("tuples", default.tuples)?,
             skip: reader.or("skip", default.skip, |text| whole(text, 0..=u64::MAX))?,
             form,
             prefetch_tuples: prefetch(reader, default.prefetch_tuples)?,
         }),
-        Operator::BTree(default) => Operator::BTree(tree(reader, &default, scale, form)?),
+        Operator::BTree(default) => Operator::BTree(tree(reader, &default, form)?),
     })
 }
 
-fn tree(reader: &mut Reader<'_, '_, '_>, default: &BTree, scale: f64, form: Form) -> Option<BTree> {
+fn tree(reader: &mut Reader<'_, '_, '_>, default: &BTree, form: Form) -> Option<BTree> {
     // A number of bytes that the tree refuses itself if it is no size of a node.
     let bytes = |text: &str| values::size_bytes(text).map(|bytes| bytes.min(1 << 31) as u32);
     let node_bytes = reader.or("node_bytes", default.leaf_node_bytes, bytes)?;
     Some(BTree {
-        keys: scaled(reader, "keys", default.keys, scale)?,
-        operations: scaled(reader, "operations", default.operations, scale)?,
+        keys: reader.scaled_count("keys", default.keys)?,
+        operations: reader.scaled_count("operations", default.operations)?,
         inserts: reader.or("inserts", default.inserts, values::share)?,
         scans: reader.or("scans", default.scans, values::share)?,
         scan_keys: reader.or("scan_keys", default.scan_keys, |text| {
@@ -354,12 +354,6 @@ fn tree(reader: &mut Reader<'_, '_, '_>, default: &BTree, scale: f64, form: Form
             whole(text, 0..=1_000_000_000_000)
         })?,
     })
-}
-
-/// A number of tuples, given or of the publication, shrunk; at least one if it is not given as 0.
-fn scaled(reader: &mut Reader<'_, '_, '_>, key: &str, default: u64, scale: f64) -> Option<u64> {
-    let tuples = reader.or(key, default, count)?;
-    Some(((tuples as f64 * scale).round() as u64).max(tuples.min(1)))
 }
 
 fn prefetch(reader: &mut Reader<'_, '_, '_>, default: u32) -> Option<u32> {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::LoadOptions;
 use super::error::{Position, ProblemText, Problems};
 use super::keys::Key;
 use super::tree::{Node, Value};
@@ -76,6 +77,8 @@ impl<'a> Arguments<'a> {
 pub(super) struct Reader<'a, 'p, 's> {
     pub(super) settings: &'a Arguments<'a>,
     pub(super) problems: &'p mut Problems<'s>,
+    /// What the command says: the scale of structures, the number of CPUs.
+    pub(super) options: &'a LoadOptions,
 }
 
 impl<'a> Reader<'a, '_, '_> {

@@ -290,8 +290,12 @@ fn sharing(reader: &mut Reader<'_, '_, '_>) -> Option<Sharing> {
     let Some(setting) = reader.settings.get("number_partitions") else {
         return Some(Sharing::Queue);
     };
+    let cpus = reader.options.cpus;
     let threads = reader
-        .value("number_threads", |text| whole(text, 1..=u64::MAX))
+        .value("number_threads", |text| match text.trim() {
+            "all" => Ok(u64::from(cpus)),
+            text => whole(text, 1..=u64::MAX),
+        })
         .unwrap_or(1);
     match reader.value("number_partitions", |text| {
         whole(text, 0..=u64::from(u16::MAX))

@@ -69,7 +69,10 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Parses a factor above 0 and at most 1, also as a fraction: `1/64`.
-pub(super) fn scale(text: &str) -> Result<f64, String> {
+///
+/// # Errors
+/// What was expected.
+pub fn scale(text: &str) -> Result<f64, String> {
     let factor = match text.split_once('/') {
         Some((above, below)) => number(above).and_then(|a| Ok(a / number(below)?)),
         None => number(text),

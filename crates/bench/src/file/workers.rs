@@ -10,6 +10,8 @@ use super::settings::Reader;
 use super::values::{self, MAX_CPUS, whole};
 use super::words::Measure;
 
+/// As many threads as CPUs that the process may use.
+const ALL: &str = "all";
 /// CXL-Bench's default number of operations.
 const DEFAULT_OPERATIONS: u64 = 100_000_000;
 /// Default number of mappings made in one repetition.
@@ -22,14 +24,33 @@ const DEFAULT_LOADED_S: f64 = 1.0;
 /// `cpus` without `number_threads` starts one thread per CPU.
 pub(super) fn workers(reader: &mut Reader<'_, '_, '_>) -> Option<WorkersPlan> {
     let pin = pin(reader);
-    let threads = reader.optional("number_threads", |text| {
-        whole(text, 1..=MAX_CPUS as u64).map(|threads| threads as u32)
-    })?;
-    let pin = pin?;
     let cores = match &pin {
-        Pin::Cpus { cpus } => Some(cpus.len() as u32),
+        Some(Pin::Cpus { cpus }) => Some(cpus.len() as u32),
         _ => None,
     };
+    let measure = reader.settings.get("measure");
+    let measure = measure.and_then(|setting| setting.value.as_text());
+    // The thread that chases pointers has a CPU of its own.
+    let all = cores.unwrap_or(match measure.map(str::trim) {
+        Some("loaded-latency") => reader.options.cpus.saturating_sub(1).max(1),
+        _ => reader.options.cpus,
+    });
+    let threads = reader.optional("number_threads", |text| match text.trim() {
+        ALL => Ok(all),
+        text => whole(text, 1..=MAX_CPUS as u64)
+            .map(|threads| threads as u32)
+            .map_err(|problem| format!("{problem}, or `{ALL}`")),
+    })?;
+    if let Some(setting) = reader.settings.get("number_threads")
+        && setting.value.as_text().map(str::trim) == Some(ALL)
+        && cores.is_none()
+        && reader.settings.has("host")
+    {
+        let problem = "the number of CPUs of another host is not known here; give a number";
+        reader.wrong(setting, problem.into());
+        return None;
+    }
+    let pin = pin?;
     let threads = threads
         .or(cores.filter(|_| reader.settings.has("cpus")))
         .unwrap_or(1);
@@ -178,4 +199,41 @@ pub(super) fn amount(
         Measure::Chase => time.or(given).unwrap_or(Amount::Passes(1)),
         Measure::LoadedLatency => time.or(given).unwrap_or(Amount::Seconds(DEFAULT_LOADED_S)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::file::{LoadOptions, parse};
+
+    fn threads(args: &str) -> Result<u32, String> {
+        let options = LoadOptions {
+            cpus: 24,
+            ..LoadOptions::default()
+        };
+        let text = format!("hosts: {{far: \"h:1\"}}\nw: {{args: {{{args}}}}}");
+        parse(&text, "w.yaml", &options)
+            .map(|read| {
+                let tasks = &read.runs[0].tasks;
+                tasks.iter().map(|task| task.workers.threads).sum()
+            })
+            .map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn all_threads_are_as_many_as_the_cpus_that_they_may_use() {
+        assert_eq!(threads("threads: all"), Ok(24));
+        assert_eq!(threads("threads: all, cpus: 0-5"), Ok(6));
+        assert_eq!(threads("operator: column-scan, threads: all"), Ok(24));
+        assert_eq!(
+            threads("measure: loaded-latency, threads: all"),
+            Ok(24),
+            "with the one that chases"
+        );
+        let far = threads("threads: all, host: far").unwrap_err();
+        assert!(
+            far.contains("number_threads") && far.contains("give a number"),
+            "{far}"
+        );
+        assert!(threads("threads: al").unwrap_err().contains("or `all`"));
+    }
 }

@@ -25,6 +25,8 @@ pub(super) struct Workload<'a> {
     pub(super) dimensions: Vec<Dimension>,
     /// Whether all tasks are main tasks unless they say otherwise, as in `parallel_benchmark`.
     pub(super) equals: bool,
+    /// The published figures that its runs are compared with.
+    pub(super) published: Option<&'a Node>,
 }
 
 /// One entry of `tasks:` or `parallel_benchmark:`.
@@ -99,8 +101,8 @@ pub(super) fn read<'a>(
     body: &'a Node,
     problems: &mut Problems<'_>,
 ) -> Option<Workload<'a>> {
-    const SECTIONS: [&str; 4] = ["args", "matrix", "tasks", "parallel_benchmark"];
-    let mut sections: [Option<(&Node, &Node)>; 4] = [None; 4];
+    const SECTIONS: [&str; 5] = ["args", "matrix", "tasks", "parallel_benchmark", "published"];
+    let mut sections: [Option<(&Node, &Node)>; 5] = [None; 5];
     for (key, key_node, value) in entries(body, "workload", problems) {
         match SECTIONS.iter().position(|section| *section == key) {
             Some(index) => sections[index] = Some((key_node, value)),
@@ -114,14 +116,15 @@ pub(super) fn read<'a>(
                 if keys::find(&key).is_some() {
                     trouble = trouble.help(format!("`{key}` is an argument: put it under `args:`"));
                 } else {
-                    trouble = trouble
-                        .help("a workload has args, matrix, and tasks or parallel_benchmark");
+                    trouble = trouble.help(
+                        "a workload has args, matrix, tasks or parallel_benchmark, and published",
+                    );
                 }
                 problems.push(key_node.place, trouble);
             }
         }
     }
-    let [args, matrix, tasks, parallel] = sections;
+    let [args, matrix, tasks, parallel, published] = sections;
     if args.is_none() && matrix.is_none() && tasks.is_none() && parallel.is_none() {
         if problems.is_empty() {
             problems.push(
@@ -141,6 +144,7 @@ pub(super) fn read<'a>(
         tasks: Vec::new(),
         dimensions: Vec::new(),
         equals: parallel.is_some(),
+        published: published.map(|(_, node)| node),
     };
     if let (Some((first, _)), Some((second, _))) = (tasks, parallel) {
         problems.push(

@@ -35,7 +35,7 @@ impl RunPlan {
     /// The plan with its id set.
     ///
     /// The id is 16 hexadecimal digits of SHA-256 over the plan's fields in sorted order, without
-    /// `id`, `file` and `line`. The names of the workload and its tasks are part of it.
+    /// `id`, `file`, `line` and `scale`. The names of the workload and its tasks are part of it.
     #[must_use]
     pub fn with_id(mut self) -> Self {
         self.id = self.own_id();
@@ -75,7 +75,7 @@ impl RunPlan {
     fn own_id(&self) -> String {
         let mut json = self.to_json();
         if let Value::Object(fields) = &mut json {
-            for field in ["id", "file", "line"] {
+            for field in ["id", "file", "line", "scale"] {
                 fields.remove(field);
             }
         }

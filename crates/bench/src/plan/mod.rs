@@ -16,7 +16,7 @@ use tierloom_operators::Operator;
 /// One run, which becomes one record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunPlan {
-    /// 16 hexadecimal digits of a hash over all other fields except `file` and `line`.
+    /// 16 hexadecimal digits of a hash over all other fields except `file`, `line` and `scale`.
     ///
     /// The same run has the same id in whichever file it is written.
     pub id: String,
@@ -43,6 +43,20 @@ pub struct RunPlan {
     pub until_stable: Option<UntilStable>,
     /// Seed of all random addresses and contents.
     pub seed: u64,
+    /// Factor on the sizes of structures that file and command asked for; 1 for sizes as given.
+    ///
+    /// For readers only, and no part of the id: the sizes of regions and the parameters of
+    /// operators are scaled already.
+    #[serde(default = "unscaled", skip_serializing_if = "is_unscaled")]
+    pub scale: f64,
+}
+
+fn unscaled() -> f64 {
+    1.0
+}
+
+fn is_unscaled(scale: &f64) -> bool {
+    *scale == unscaled()
 }
 
 /// When a run has been repeated often enough.

@@ -1,7 +1,7 @@
 //! A remark on tasks whose accesses the caches can hold: their figures are not those of memory.
 
 use tierloom_kernels::access::{Access, CacheOp, Operation};
-use tierloom_record::Remark;
+use tierloom_record::{FITS_CACHES, Remark};
 use tierloom_text::Bytes;
 use tierloom_topology::Topology;
 
@@ -27,7 +27,7 @@ pub(super) fn remark(run: &RunPlan, task: &TaskPlan, topology: &Topology) -> Opt
     (touched_bytes <= cache_bytes).then(|| Remark {
         invalidates: false,
         text: format!(
-            "{}: its accesses touch {}, which the L{level} cache of {} can hold: the figure may be the cache's; take a larger region",
+            "{}: its accesses touch {}, which the L{level} cache of {} can hold: {FITS_CACHES}",
             task.name,
             Bytes(touched_bytes).rounded(),
             Bytes(cache_bytes).rounded(),

@@ -5,13 +5,15 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use tierloom_record::RepetitionSamples;
+
 use super::crew::{Crew, add_counts};
 use super::execute::{
     FINISH_POLL, HEAD_START, OperatorOutcome, Order, Outcome, Stage, Team, WINDOW, take,
 };
 use super::samples::Samples;
 use super::worker::ThreadResult;
-use super::{BenchError, Event, stats};
+use super::{BenchError, Event, raw, stats};
 use crate::plan::{Amount, RunPlan};
 
 /// Leads the threads of `teams` through the run, and returns one outcome per team.
@@ -272,6 +274,11 @@ impl Outcome {
                 all as f64 / wall_s
             }
         };
+        let phases = self
+            .operator
+            .as_ref()
+            .map_or(0, |operator| operator.phases.len());
+        self.raw.push(raw::of_threads(done, wall_s, phases));
         self.gbps.push(rate(|d| d.bytes, bytes) / 1e9);
         // Phases that only prepare a pass are no part of an operator's time.
         let operator_s = self.operator.as_mut().map(|operator| operator.add(done));
@@ -298,6 +305,12 @@ impl Outcome {
     fn add_window(&mut self, team: &Team<'_>, before: (u64, u64), elapsed_s: f64) {
         let after = team.totals();
         let (bytes, operations) = (after.0 - before.0, after.1 - before.1);
+        self.raw.push(RepetitionSamples {
+            seconds: elapsed_s,
+            operations,
+            bytes,
+            threads: Vec::new(),
+        });
         self.gbps.push(bytes as f64 / elapsed_s / 1e9);
         self.operations_per_s.push(operations as f64 / elapsed_s);
         self.operations += operations;

@@ -16,6 +16,14 @@ pub enum BenchError {
         /// What is wrong, and what was expected.
         problem: String,
     },
+    /// This machine lacks what the plan names: a node, a tier, a device or a CPU; nothing was run.
+    #[error("{place}: {problem}")]
+    Machine {
+        /// File, line and task.
+        place: String,
+        /// What is missing, and what there is.
+        problem: String,
+    },
     /// Memory could not be allocated, placed or audited.
     #[error("{place}: {source}")]
     Memory {
@@ -56,9 +64,29 @@ impl BenchError {
     /// Whether the input is wrong (exit code 2) and not the machine (exit code 1).
     pub fn is_bad_input(&self) -> bool {
         match self {
-            Self::Plan { .. } => true,
+            Self::Plan { .. } | Self::Machine { .. } => true,
             Self::Memory { bad_input, .. } => *bad_input,
             Self::Thread { .. } | Self::Stopped { .. } | Self::Worker { .. } => false,
+        }
+    }
+
+    /// What this machine lacks, if that is why the plan cannot run here.
+    pub fn lacks(&self) -> Option<String> {
+        match self {
+            Self::Machine { problem, .. } => Some(problem.clone()),
+            Self::Memory { source, .. } => match source.as_ref() {
+                MemoryError::Placement(error) => Some(error.to_string()),
+                MemoryError::Devdax(error) => Some(error.to_string()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub(crate) fn machine(place: &str, problem: impl ToString) -> Self {
+        Self::Machine {
+            place: place.to_owned(),
+            problem: problem.to_string(),
         }
     }
 
@@ -82,7 +110,7 @@ impl BenchError {
     }
 
     pub(crate) fn placement(place: &str, error: PlacementError) -> Self {
-        Self::plan(place, error)
+        Self::machine(place, error)
     }
 }
 

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use tierloom_kernels::ChaseRing;
 use tierloom_kernels::access::{ChainState, FenceMode, Places, SharedBytes, Timer};
 use tierloom_operators::PhaseInfo;
+use tierloom_record::RepetitionSamples;
 
 use super::crew::{Count, Crew, CrewMember};
 use super::pace::Pace;
@@ -64,6 +65,8 @@ pub(super) struct Outcome {
     pub(super) overhead_ns: f64,
     /// What an operator did; `None` for all other work.
     pub(super) operator: Option<OperatorOutcome>,
+    /// The raw values of each repetition.
+    pub(super) raw: Vec<RepetitionSamples>,
 }
 
 /// What an operator did over all repetitions.

@@ -24,6 +24,7 @@ mod operator;
 mod pace;
 mod pin;
 mod queue;
+mod raw;
 mod region;
 mod samples;
 mod stats;
@@ -355,6 +356,7 @@ fn finish(
             .then(|| host.batch_overhead_ns())
             .filter(|ns| ns.is_finite()),
         operator: cards::operator(spec, outcome),
+        samples: outcome.raw.clone(),
     });
 }
 
@@ -415,6 +417,8 @@ pub struct Session {
     pub build: String,
     /// The command line, one element per argument.
     pub command: Vec<String>,
+    /// Whether records keep the raw values of each repetition.
+    pub samples: bool,
 }
 
 /// Combines the parts of a run into one record, the part with the main task first.
@@ -443,6 +447,9 @@ pub fn record(
         tasks.extend(part.tasks);
         hosts.push(part.host);
         remarks.extend(part.remarks);
+    }
+    if !session.samples {
+        tasks.iter_mut().for_each(|task| task.samples.clear());
     }
     // Parts are in the order of hosts; a record has the order of the plan.
     tasks.sort_by_key(|task| {

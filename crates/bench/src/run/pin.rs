@@ -24,9 +24,8 @@ pub(super) fn resolve(
         if allowed.contains(cpu) {
             Ok(cpu)
         } else {
-            Err(wrong(format!(
-                "CPU {cpu} cannot be used; this process may use CPUs {allowed}"
-            )))
+            let problem = format!("CPU {cpu} cannot be used; this process may use CPUs {allowed}");
+            Err(BenchError::machine(place, problem))
         }
     };
     match &workers.pin {
@@ -71,7 +70,7 @@ fn cpus_of(node: u32, topology: &Topology, place: &str) -> Result<IdSet, BenchEr
         nodes.to_string()
     };
     let Some(found) = topology.node(NodeId(node)) else {
-        return Err(BenchError::plan(
+        return Err(BenchError::machine(
             place,
             format!(
                 "there is no node {node} to run on; nodes with CPUs: {}",
@@ -85,7 +84,7 @@ fn cpus_of(node: u32, topology: &Topology, place: &str) -> Result<IdSet, BenchEr
             "node {node} has no CPUs this process may use; nodes with CPUs: {}",
             with_cpus()
         );
-        return Err(BenchError::plan(place, problem));
+        return Err(BenchError::machine(place, problem));
     }
     Ok(cpus)
 }

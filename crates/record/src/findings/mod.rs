@@ -16,10 +16,14 @@ mod answer;
 mod best;
 mod evidence;
 mod next;
+mod published;
 mod restart;
 mod warnings;
 
 pub use best::{BestPlacement, PlacementVerdict, SpeedRatio};
+pub use published::{
+    MeasuredRange, PublishedAnswer, PublishedVerdict, fraction, of_publication, published_sentences,
+};
 pub use restart::of_restarts;
 
 use crate::{HERE, RunSet};

@@ -87,6 +87,7 @@ pub fn task(name: &str) -> TaskRecord {
         prepare_s: 0.25,
         overhead_per_batch_ns: Some(181.0),
         operator: None,
+        samples: vec![],
     }
 }
 

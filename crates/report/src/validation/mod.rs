@@ -12,6 +12,7 @@ use crate::section::tag;
 use crate::{ReportError, words};
 use errors::{CHECK, Errors, GROUPS};
 use maud::{Markup, html};
+pub(crate) use table::{published, value};
 use tierloom_record::{FigureRecord, Provenance, ValidationRecord};
 
 const SECTIONS: [(&str, &str); 4] = [

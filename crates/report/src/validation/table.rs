@@ -87,7 +87,7 @@ fn row(record: &ValidationRecord, figure: &FigureRecord) -> Markup {
 }
 
 /// The published value, the published relation, or both.
-pub(super) fn published(figure: &FigureRecord) -> String {
+pub(crate) fn published(figure: &FigureRecord) -> String {
     let unit = &figure.unit;
     match (figure.published, &figure.relation) {
         (Some(x), Some(relation)) => format!("{} ({relation})", value(x, unit)),
@@ -112,7 +112,7 @@ pub(super) fn contradiction(figure: &FigureRecord) -> String {
 }
 
 /// A number with its unit.
-pub(super) fn value(x: f64, unit: &str) -> String {
+pub(crate) fn value(x: f64, unit: &str) -> String {
     let number = match x.abs() {
         v if v >= 100.0 => words::ms(x),
         v if v >= 10.0 => format!("{x:.1}"),

@@ -143,6 +143,7 @@ fn task(name: &str, kind: &str, access: &str, threads: u32, placement: &str) -> 
         prepare_s: 0.31,
         overhead_per_batch_ns: (kind == "throughput").then_some(181.0),
         operator: None,
+        samples: vec![],
     }
 }
 

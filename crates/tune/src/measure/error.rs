@@ -3,8 +3,6 @@
 use tierloom_bench::run::BenchError;
 use tierloom_model::ModelError;
 
-use super::MEASURABLE;
-
 /// Why no weights could be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasureError {
@@ -26,14 +24,28 @@ pub enum MeasureError {
         /// Tiers of the machine with their nodes, as text.
         known: String,
     },
-    /// No access kernel matches the phase.
+    /// The phase is a whole benchmark of queries, which needs an engine.
     #[error(
-        "phase {phase} cannot be measured: no access kernel does what it does; measurable are {measurable}; ask the model for the others (--machine)",
-        measurable = MEASURABLE.join(", ")
+        "phase {phase} is a whole benchmark of queries, not one phase: measure it with `tierloom run {} --placement dram,3:2` and other weights, or ask the model (--machine)",
+        phase.split(':').next().unwrap_or_default()
     )]
-    NoKernel {
-        /// Name of the phase.
+    Queries {
+        /// The phase as it was asked for.
         phase: String,
+    },
+    /// The phase has a parameter that nothing here can be run with.
+    #[error(
+        "phase {phase}: {parameter}={given} cannot be measured; expected {expected}, or ask the model (--machine)"
+    )]
+    Parameter {
+        /// The phase as it was asked for.
+        phase: String,
+        /// Name of the parameter.
+        parameter: &'static str,
+        /// Its value.
+        given: String,
+        /// What it has to be.
+        expected: String,
     },
     /// More workers were requested than CPUs are usable.
     #[error(
@@ -84,7 +96,8 @@ impl MeasureError {
         match self {
             Self::OneTier { .. }
             | Self::NoTier { .. }
-            | Self::NoKernel { .. }
+            | Self::Queries { .. }
+            | Self::Parameter { .. }
             | Self::Workers { .. }
             | Self::Region { .. }
             | Self::Model(_) => true,

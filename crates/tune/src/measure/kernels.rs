@@ -1,134 +1,183 @@
-//! Access kernels that represent phases.
+//! What represents a phase in a measurement: an access loop, a chase, or a database operator.
 
 use tierloom_kernels::Simd;
 use tierloom_kernels::access::{Access, Operation};
 use tierloom_model::Op;
-use tierloom_model::reference::work::{Filter, RandomAccess, Stream, Work};
+use tierloom_model::reference::work::{Chase, RandomAccess, Stream, Work};
 
-use super::MeasureError;
+use super::phase::{KernelPhase, Runs};
+use super::{MeasureError, operators};
 
-/// Phases measured by default.
+/// What represents `work`, called `name`, in a measurement with `workers` threads.
 ///
-/// They use each kernel once: a scan without output is a read, an aggregation accesses memory as a
-/// build does.
-pub const USUAL: [&str; 6] = ["scan", "write", "nt-write", "filter", "build", "probe"];
-
-/// A phase with the access kernel that represents it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KernelPhase {
-    /// Name of the phase.
-    pub name: String,
-    /// Description of the kernel for users.
-    pub what: &'static str,
-    /// Work that the model computes: that of the kernel, not of the whole phase.
-    pub work: Work,
-    /// Access pattern that the kernel executes.
-    pub access: Access,
-}
-
-/// The kernel that represents `phase`, on a region of `region_bytes`.
+/// All structures together have at most `region_bytes`, whatever sizes the work has.
 ///
 /// # Errors
-/// [`MeasureError::NoKernel`] for phases such as partitioning, whose access pattern no kernel has.
-pub fn kernel_of(phase: &str, region_bytes: u64) -> Result<KernelPhase, MeasureError> {
+/// [`MeasureError::Queries`] for whole benchmarks of queries, [`MeasureError::Parameter`] for a
+/// parameter that no operator has.
+pub fn measured_as(
+    name: &str,
+    work: &Work,
+    region_bytes: u64,
+    workers: u32,
+) -> Result<KernelPhase, MeasureError> {
     let bytes = region_bytes as f64;
-    let stream = Stream {
-        bytes,
-        ..Stream::default()
-    };
-    let random = |op| {
-        Work::Random(RandomAccess {
-            op,
-            footprint_bytes: bytes,
-            ..RandomAccess::default()
-        })
-    };
-    let filter = Work::Filter(Filter {
-        bytes,
-        ..Filter::default()
-    });
-    let scalar = Access {
-        simd: Simd::Scalar,
-        access_bytes: 8,
-        stride_bytes: 8,
-        ..Access::sequential(Operation::Read)
-    };
     let in_order = Access::sequential;
-    let anywhere = Access::random;
-    let (what, work, access) = match phase {
-        "scan" | "read" => (
-            "vector reads of 64 B in order; the memory side of a scan that writes nothing",
-            Work::Read(stream),
-            in_order(Operation::Read),
+    let (what, work, runs) = match work {
+        Work::Read(stream) => (
+            "reads of 64 B in order",
+            Work::Read(Stream {
+                bytes,
+                ..stream.clone()
+            }),
+            Runs::Access(wide(in_order(Operation::Read), stream.simd)),
         ),
-        "write" => (
-            "cached vector stores of 64 B in order",
-            Work::Write(stream),
-            in_order(Operation::Write),
+        Work::Write(stream) => (
+            "cached stores of 64 B in order",
+            Work::Write(Stream {
+                bytes,
+                ..stream.clone()
+            }),
+            Runs::Access(wide(in_order(Operation::Write), stream.simd)),
         ),
-        "nt-write" => (
+        Work::NtWrite(stream) => (
             "non-temporal vector stores of 64 B in order",
-            Work::NtWrite(stream),
-            in_order(Operation::StreamWrite),
+            Work::NtWrite(Stream {
+                bytes,
+                ..stream.clone()
+            }),
+            Runs::Access(in_order(Operation::StreamWrite)),
         ),
-        // The kernel copies the first half of the region to the second.
-        "copy" => (
-            "vector copies of 64 B in order",
+        // The loop copies the first half of the region to the second.
+        Work::Copy(stream) => (
+            "copies of 64 B in order",
             Work::Copy(Stream {
                 bytes: bytes / 2.0,
-                ..stream
+                ..stream.clone()
             }),
-            in_order(Operation::Copy),
+            Runs::Access(wide(in_order(Operation::Copy), stream.simd)),
         ),
-        "filter" => ("scalar reads of 8 B in order", filter, scalar),
-        "probe" | "random" => (
-            "reads of 64 B at random places; the memory side of a probe without its input",
-            random(Op::Read),
-            anywhere(Operation::Read),
+        Work::Random(random) => (
+            "accesses at random places",
+            Work::Random(RandomAccess {
+                footprint_bytes: bytes,
+                ..random.clone()
+            }),
+            Runs::Access(at_random(name, random)?),
         ),
-        "build" | "aggregate" => (
-            "cached stores of 64 B at random places: a line read and written back each, as when rows are inserted, without their input",
-            random(Op::Write),
-            anywhere(Operation::Write),
+        Work::Chase(chase) => (
+            "loads of which each needs the one before",
+            Work::Chase(Chase {
+                footprint_bytes: bytes,
+                ..chase.clone()
+            }),
+            Runs::Chase,
         ),
-        other => {
-            return Err(MeasureError::NoKernel {
-                phase: other.to_owned(),
+        Work::Ssb(_) | Work::Tpch(_) => {
+            return Err(MeasureError::Queries {
+                phase: name.to_owned(),
             });
         }
+        operator => return operators::of(name, operator, region_bytes, workers),
     };
     Ok(KernelPhase {
-        name: phase.to_owned(),
-        what,
+        name: name.to_owned(),
+        what: what.to_owned(),
         work,
-        access,
+        runs,
     })
+}
+
+/// The access with vectors, or eight bytes at a time.
+fn wide(access: Access, simd: bool) -> Access {
+    match simd {
+        true => access,
+        false => Access {
+            simd: Simd::Scalar,
+            ..access
+        },
+    }
+}
+
+fn at_random(name: &str, random: &RandomAccess) -> Result<Access, MeasureError> {
+    let operation = match random.op {
+        Op::Read => Operation::Read,
+        Op::NtWrite => Operation::StreamWrite,
+        Op::Write | Op::Update => Operation::Write,
+    };
+    let bytes = random.access_bytes as usize;
+    let access = Access {
+        access_bytes: bytes,
+        stride_bytes: bytes,
+        ..Access::random(operation)
+    };
+    if bytes as f64 != random.access_bytes || access.check().is_err() {
+        return Err(MeasureError::Parameter {
+            phase: name.to_owned(),
+            parameter: "access_bytes",
+            given: random.access_bytes.to_string(),
+            expected: "a power of two from 64 to 64K".into(),
+        });
+    }
+    Ok(access)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::MEASURABLE;
     use super::*;
+    use crate::work::{KNOWN, named};
 
     #[test]
-    fn every_measurable_phase_has_a_kernel_that_can_run_and_be_priced() {
-        for name in MEASURABLE {
-            let phase = kernel_of(name, 64 << 20).unwrap();
-            phase.access.check().unwrap();
-            assert!(
-                phase.work.phases(2).unwrap().iter().all(|p| p.tuples > 0.0),
-                "{name}"
-            );
+    fn every_known_phase_has_something_that_can_run_and_be_priced() {
+        for name in KNOWN {
+            for workers in [1, 2, 48] {
+                let work = named(name).unwrap();
+                let phase = measured_as(name, &work, 64 << 20, workers).unwrap();
+                match &phase.runs {
+                    Runs::Access(access) => access.check().unwrap(),
+                    Runs::Chase => {}
+                    Runs::Operator { operator, phase } => {
+                        operator.check().unwrap();
+                        let known = |phase: &str| operator.phase_names().contains(&phase);
+                        assert!(phase.is_none_or(known), "{name}");
+                    }
+                }
+                let phases = phase.work.phases(workers).unwrap();
+                assert!(phases.iter().all(|p| p.tuples > 0.0), "{name}");
+                assert_eq!(phase.work.name(), name, "the same work, at other sizes");
+            }
         }
-        assert!(USUAL.iter().all(|name| MEASURABLE.contains(name)));
     }
 
     #[test]
-    fn a_phase_without_a_kernel_says_which_have_one() {
-        let text = kernel_of("partition", 1 << 20).unwrap_err().to_string();
-        assert!(
-            text.contains("partition") && text.contains("nt-write"),
-            "{text}"
+    fn whole_benchmarks_name_the_command_that_measures_them() {
+        let work = Work::Ssb(Default::default());
+        let text = measured_as("ssb", &work, 1 << 20, 1)
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains("tierloom run ssb --placement"), "{text}");
+    }
+
+    #[test]
+    fn random_accesses_keep_their_size_and_operation() {
+        let random = RandomAccess {
+            access_bytes: 256.0,
+            op: Op::NtWrite,
+            ..Default::default()
+        };
+        let phase = measured_as("random", &Work::Random(random), 1 << 20, 1).unwrap();
+        let Runs::Access(access) = phase.runs else {
+            panic!("no access");
+        };
+        assert_eq!(
+            (access.operation, access.access_bytes),
+            (Operation::StreamWrite, 256)
         );
+        let odd = RandomAccess {
+            access_bytes: 100.0,
+            ..Default::default()
+        };
+        let error = measured_as("random", &Work::Random(odd), 1 << 20, 1).unwrap_err();
+        assert!(error.to_string().contains("access_bytes=100"), "{error}");
     }
 }

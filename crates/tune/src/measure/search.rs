@@ -174,7 +174,7 @@ fn record(
         tool_version: stamp.tool_version.clone(),
         machine: HERE.into(),
         phase: request.phase.name.clone(),
-        what: request.phase.what.into(),
+        what: request.phase.what.clone(),
         workers: request.workers,
         unit: unit.name().into(),
         points,

@@ -5,7 +5,7 @@ use tierloom_memory::PageSize;
 use tierloom_model::search::MAX_WEIGHT;
 use tierloom_topology::{IdSet, NodeId, TierKind, Topology};
 
-use super::MeasureError;
+use super::{KernelPhase, MeasureError, Runs};
 use crate::apply::TierNodes;
 
 /// Size of a region relative to all last-level caches, so that few accesses hit them.
@@ -18,6 +18,8 @@ const FREE_SHARE: u64 = 3;
 const GRANULE_BYTES: u64 = 2 << 20;
 /// Smallest region accepted: below it only caches are measured.
 const LEAST_USEFUL_BYTES: u64 = 4 << 20;
+/// A structure of less than this part of the largest one may hold fewer rounds.
+const SMALL_SHARE: u64 = 16;
 /// Interleaving rounds that fit a region even at the largest weight.
 const ROUNDS: u64 = 8;
 
@@ -71,8 +73,6 @@ pub struct Setup {
     pub seconds: f64,
     /// Number of repetitions of each point.
     pub repeat: u32,
-    /// Largest weight for which a region holds several interleaving rounds.
-    pub max_weight: u32,
 }
 
 impl Setup {
@@ -90,9 +90,6 @@ impl Setup {
             _ => PageSize::Base,
         });
         let region_bytes = region_bytes(topology, &tiers, options.region_bytes)?;
-        let pages = region_bytes / page_size.bytes() as u64;
-        // Several rounds per region keep shares accurate even if the last round is incomplete.
-        let round = pages / ROUNDS / tiers.len() as u64;
         Ok(Setup {
             tiers,
             cpus,
@@ -101,8 +98,34 @@ impl Setup {
             points: options.points.max(3),
             seconds: options.seconds,
             repeat: options.repeat.max(1),
-            max_weight: round.clamp(1, u64::from(MAX_WEIGHT)) as u32,
         })
+    }
+
+    /// Largest weight for which the structures of a phase hold several interleaving rounds.
+    ///
+    /// Structures far smaller than the others (requests, histograms) do not count: their pages
+    /// hardly matter.
+    pub fn max_weight(&self, phase: &KernelPhase) -> u32 {
+        let sizes = self.sizes(phase);
+        let largest = sizes.iter().max().copied().unwrap_or(0);
+        let matters = sizes
+            .into_iter()
+            .filter(|bytes| *bytes >= largest / SMALL_SHARE);
+        let pages = matters.min().unwrap_or(0) / self.page_size.bytes() as u64;
+        // Several rounds per structure keep shares accurate even if the last one is incomplete.
+        let round = pages / ROUNDS / self.tiers.len() as u64;
+        round.clamp(1, u64::from(MAX_WEIGHT)) as u32
+    }
+
+    /// Sizes of the regions of a phase, bytes.
+    pub(super) fn sizes(&self, phase: &KernelPhase) -> Vec<u64> {
+        match &phase.runs {
+            Runs::Operator { operator, .. } => {
+                let structures = operator.structures(self.workers()).into_iter();
+                structures.map(|structure| structure.size_bytes).collect()
+            }
+            Runs::Access(_) | Runs::Chase => vec![self.region_bytes],
+        }
     }
 
     /// Names of the tiers, base tier first.

@@ -4,12 +4,13 @@ use tierloom_bench::plan::{
     Amount, MemoryPlan, Pin, RegionPlan, RunPlan, Sharing, TaskPlan, TaskRole, Work, WorkersPlan,
 };
 use tierloom_bench::run::{self, Control, Host, Session};
+use tierloom_kernels::access::ChaseLocality;
 use tierloom_memory::{PlacementSpec, Target};
 use tierloom_model::search::Weights;
-use tierloom_record::{BenchRecord, Spread};
+use tierloom_record::{BenchRecord, Spread, TaskRecord};
 use tierloom_topology::TierKind;
 
-use super::{KernelPhase, MeasureError, Setup};
+use super::{KernelPhase, MeasureError, Runs, Setup};
 
 /// Bytes that a worker takes from the queue at a time; fewer in small regions.
 const BATCH_BYTES: u64 = 4 << 20;
@@ -73,12 +74,14 @@ impl<'a> HostTiers<'a> {
     pub fn plan(&self, weights: &Weights) -> Result<RunPlan, MeasureError> {
         let setup = self.setup;
         let placement = placement(weights)?;
-        let region = RegionPlan {
+        let page_bytes = setup.page_size.bytes() as u64;
+        let region = |size_bytes: u64| RegionPlan {
             memory: MemoryPlan::Anonymous,
-            size_bytes: setup.region_bytes,
+            size_bytes: size_bytes.next_multiple_of(page_bytes),
             page_size: setup.page_size,
-            placement,
+            placement: placement.clone(),
         };
+        let regions = setup.sizes(self.phase).into_iter().map(region).collect();
         // At least 16 batches per worker, so that threads finish at about the same time.
         let part = setup.region_bytes / u64::from(setup.workers()) / 16;
         let batch_bytes = BATCH_BYTES.min(part).max(4096).next_multiple_of(4096);
@@ -86,19 +89,31 @@ impl<'a> HostTiers<'a> {
             name: "main".into(),
             role: TaskRole::Main,
             host: None,
-            work: Work::Throughput {
-                access: self.phase.access,
-                batch_bytes,
-                sharing: Sharing::Queue,
+            work: match &self.phase.runs {
+                Runs::Access(access) => Work::Throughput {
+                    access: *access,
+                    batch_bytes,
+                    sharing: Sharing::Queue,
+                },
+                Runs::Chase => Work::Chase {
+                    locality: ChaseLocality::Random,
+                },
+                Runs::Operator { operator, .. } => Work::Operator {
+                    operator: operator.clone(),
+                },
             },
-            regions: vec![region],
+            regions,
             workers: WorkersPlan {
                 threads: setup.workers(),
                 pin: Pin::Cpus {
                     cpus: setup.cpus.clone(),
                 },
             },
-            amount: Amount::Seconds(setup.seconds),
+            amount: match &self.phase.runs {
+                // An operator makes whole passes.
+                Runs::Operator { .. } => Amount::Passes(1),
+                Runs::Access(_) | Runs::Chase => Amount::Seconds(setup.seconds),
+            },
             rate_gbps: None,
         };
         let plan = RunPlan {
@@ -116,6 +131,7 @@ impl<'a> HostTiers<'a> {
             until_stable: None,
             // A fixed seed, so that all weights are measured with the same accesses.
             seed: 1,
+            scale: 1.0,
         };
         Ok(plan.with_id())
     }
@@ -126,7 +142,7 @@ impl<'a> HostTiers<'a> {
         let rate = record
             .tasks
             .first()
-            .and_then(|task| task.operations_per_s.clone());
+            .and_then(|task| rate(task, &self.phase.runs));
         let problems = || {
             let wrong = record.remarks.iter().filter(|remark| remark.invalidates);
             wrong
@@ -163,6 +179,21 @@ impl RateSource for HostTiers<'_> {
             remarks,
         })
     }
+}
+
+/// Tuples per second of a task: of one phase of an operator, else of all that it does.
+fn rate(task: &TaskRecord, runs: &Runs) -> Option<Spread> {
+    let Runs::Operator {
+        phase: Some(name), ..
+    } = runs
+    else {
+        return task.operations_per_s.clone();
+    };
+    let operator = task.operator.as_ref()?;
+    let phase = operator.phases.iter().find(|phase| phase.name == *name)?;
+    let tuples = (phase.tuples * operator.passes) as f64;
+    let seconds = phase.seconds.as_ref()?.values.iter();
+    Spread::of(seconds.map(|seconds| tuples / seconds).collect())
 }
 
 /// Page placement for these weights; a tier's part is spread evenly over its nodes.

@@ -27,6 +27,10 @@ pub struct Args {
     /// Override a key of all workloads, as in --set memory=cxl; may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Factor on the sizes of all structures, as in 1/64 or 0.01; fanouts, skips and sizes of nodes
+    /// stay
+    #[arg(long, value_name = "FACTOR", conflicts_with = "plan")]
+    pub scale: Option<String>,
     /// Timed repetitions per run, overriding the files
     #[arg(long, value_name = "N")]
     pub repeat: Option<u32>,
@@ -48,6 +52,10 @@ pub struct Args {
     /// Also write the records to FILE, each as soon as it is complete
     #[arg(long, value_name = "FILE.jsonl")]
     pub records: Option<PathBuf>,
+    /// Keep the raw values of each repetition in the records: times, operations and bytes of each
+    /// thread
+    #[arg(long)]
+    pub samples: bool,
     /// Continue with --records FILE: skip runs that have a valid record there
     #[arg(long, requires = "records")]
     pub resume: bool,
@@ -127,6 +135,7 @@ impl Args {
     pub fn check(&self) -> Result<(), Failure> {
         // Parsed here only for its error; `adjust` parses it again.
         self.until_stable()?;
+        self.scale()?;
         let inputs = self.files.iter().chain(&self.plan);
         let inputs: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
         output::check_outputs(&self.outputs(), &inputs)?;
@@ -168,6 +177,17 @@ impl Args {
                     .ok_or_else(|| Failure::input(format!("--set {text}: expected KEY=VALUE")))
             })
             .collect()
+    }
+
+    /// The factor on the sizes of structures; 1 unless given.
+    ///
+    /// # Errors
+    /// Bad input: not a factor above 0 and at most 1.
+    pub fn scale(&self) -> Result<f64, Failure> {
+        let given = self.scale.as_deref().map(tierloom_bench::file::scale);
+        let scale = given.transpose();
+        let scale = scale.map_err(|problem| Failure::input(format!("--scale {problem}")))?;
+        Ok(scale.unwrap_or(1.0))
     }
 
     /// Applies the options that override the files.

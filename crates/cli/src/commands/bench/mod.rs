@@ -9,15 +9,17 @@ mod failures;
 mod hosts;
 mod output;
 mod progress;
+mod published;
 mod session;
 
 pub use args::Args;
 pub use session::open_session;
 
 use crate::failure::Failure;
+use published::Figures;
 use tierloom_bench::file::{LoadOptions, Workloads, load};
 use tierloom_bench::plan::RunPlan;
-use tierloom_bench::run::{self, Host};
+use tierloom_bench::run::Host;
 
 /// Serves as an agent, or loads, checks and runs the plans.
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -25,20 +27,23 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return agent::serve(args);
     }
     args.check()?;
-    let workloads = workloads(args)?;
+    let mut workloads = workloads(args)?;
     args.check_sources(&workloads.runs)?;
     let mut host = Host::look().map_err(Failure::runtime)?;
     host.overwrite = args.overwrite;
     // Every plan is checked before the first one runs: a mistake in the last must not show up hours
     // later.
-    for plan in &workloads.runs {
-        run::check(plan, None, &host).map_err(failures::of_run)?;
-    }
+    let left_out = published::left_out(&workloads, &host)?;
     hosts::check(&workloads)?;
+    let publications = match workloads.published.is_empty() {
+        true => Vec::new(),
+        false => Figures::builtin()?.records(&workloads, &left_out, args.scale()?)?,
+    };
+    published::take_out(&mut workloads, &left_out)?;
     if args.dry_run {
         return output::dry_run(&workloads.runs, args.json);
     }
-    session::run(args, &workloads, &host)
+    session::run(args, &workloads, publications, &host)
 }
 
 /// The plans from all workload files, or from a file of records.
@@ -46,6 +51,7 @@ fn workloads(args: &Args) -> Result<Workloads, Failure> {
     let options = LoadOptions {
         overrides: args.overrides()?,
         only: args.only.clone(),
+        scale: args.scale()?,
         ..LoadOptions::default()
     };
     let mut workloads = if let Some(path) = &args.plan {

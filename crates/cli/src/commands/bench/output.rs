@@ -5,7 +5,10 @@ use crate::output;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use tierloom_bench::dry_run;
 use tierloom_bench::plan::RunPlan;
-use tierloom_record::{BenchRecord, OperatorTaskRecord, RegionRecord, Spread, TaskRecord};
+use tierloom_record::findings::{of_publication, published_sentences};
+use tierloom_record::{
+    BenchRecord, OperatorTaskRecord, RecordSet, RegionRecord, Spread, TaskRecord,
+};
 use tierloom_text::Bytes;
 
 /// A short name of a run, for the progress line.
@@ -86,6 +89,18 @@ pub fn table(records: &[BenchRecord]) -> String {
                 "note"
             };
             text += &format!("{word}: {}: {}\n", title(record), remark.text);
+        }
+    }
+    text
+}
+
+/// What the runs say of the publications that they repeat, as sentences.
+pub fn publications(set: &RecordSet) -> String {
+    let mut text = String::new();
+    for record in set.latest_publications() {
+        let answers = of_publication(record, &set.benches);
+        for sentence in published_sentences(record, &answers) {
+            text += &format!("{sentence}\n");
         }
     }
     text

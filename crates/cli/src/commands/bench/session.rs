@@ -15,16 +15,27 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tierloom_bench::file::Workloads;
 use tierloom_bench::plan::RunPlan;
 use tierloom_bench::run::{self, Control, Event, Host, Session};
-use tierloom_record::{BenchRecord, Record, RecordFile, RecordSet, bench_csv};
+use tierloom_record::{BenchRecord, PublicationRecord, Record, RecordFile, RecordSet, bench_csv};
 
-/// Runs all plans that have no valid record yet and writes the outputs.
+/// Runs all plans that have no valid record yet and writes the outputs; `publications` go with the
+/// records of the runs.
 ///
 /// # Errors
 /// The first failure; finished records are kept.
-pub fn run(args: &Args, workloads: &Workloads, host: &Host) -> Result<(), Failure> {
-    let session = open_session();
+pub fn run(
+    args: &Args,
+    workloads: &Workloads,
+    publications: Vec<PublicationRecord>,
+    host: &Host,
+) -> Result<(), Failure> {
+    let session = Session {
+        samples: args.samples,
+        ..open_session()
+    };
     let (mut file, earlier) = open_records(args)?;
+    let new = new_publications(publications, &earlier.publications);
     let done: BTreeSet<&str> = earlier
+        .benches
         .iter()
         .filter(|record| record.valid)
         .map(|record| record.run_id.as_str())
@@ -42,13 +53,22 @@ pub fn run(args: &Args, workloads: &Workloads, host: &Host) -> Result<(), Failur
         );
     }
     let mut remote = hosts::connect(args, workloads, &plans)?;
+    // Before the runs: a session that is interrupted still knows what its records are for.
+    for publication in &new {
+        let record = Record::Publication(Box::new(publication.clone()));
+        keep(args, file.as_mut(), &record)?;
+    }
     let bar = bar(plans.len() as u64);
     let mut records = Vec::new();
     let mut ended = Ok(());
     for plan in plans {
         bar.set_message(shown::words(plan));
         let made = one(plan, host, &session, remote.as_mut(), &bar).and_then(|record| {
-            keep(args, file.as_mut(), &record)?;
+            keep(
+                args,
+                file.as_mut(),
+                &Record::Bench(Box::new(record.clone())),
+            )?;
             Ok(record)
         });
         match made {
@@ -71,7 +91,7 @@ pub fn run(args: &Args, workloads: &Workloads, host: &Host) -> Result<(), Failur
         }
     }
     bar.finish_and_clear();
-    let shown = finish(args, earlier, records);
+    let shown = finish(args, earlier, records, new);
     // The failure that ended the runs is more important than one of the outputs.
     ended.and(shown)
 }
@@ -126,12 +146,29 @@ pub fn open_session() -> Session {
         }
         .into(),
         command: std::env::args().collect(),
+        samples: false,
     }
 }
 
-fn open_records(args: &Args) -> Result<(Option<RecordFile>, Vec<BenchRecord>), Failure> {
+/// The publications that are not among earlier ones; the time they were made does not count.
+fn new_publications(
+    all: Vec<PublicationRecord>,
+    earlier: &[PublicationRecord],
+) -> Vec<PublicationRecord> {
+    let same = |one: &PublicationRecord, other: &PublicationRecord| {
+        let made_at = other.made_at.clone();
+        PublicationRecord {
+            made_at,
+            ..one.clone()
+        } == *other
+    };
+    let is_new = |one: &PublicationRecord| !earlier.iter().any(|other| same(one, other));
+    all.into_iter().filter(is_new).collect()
+}
+
+fn open_records(args: &Args) -> Result<(Option<RecordFile>, RecordSet), Failure> {
     let Some(path) = &args.records else {
-        return Ok((None, Vec::new()));
+        return Ok((None, RecordSet::default()));
     };
     if args.resume {
         let (file, set, tail) = RecordFile::open(path)?;
@@ -143,7 +180,7 @@ fn open_records(args: &Args) -> Result<(Option<RecordFile>, Vec<BenchRecord>), F
                 tail.bytes
             );
         }
-        return Ok((Some(file), set.benches));
+        return Ok((Some(file), set));
     }
     // Refused instead of overwritten: the records may have taken hours.
     if has_records(path) {
@@ -152,29 +189,39 @@ fn open_records(args: &Args) -> Result<(Option<RecordFile>, Vec<BenchRecord>), F
             path.display()
         )));
     }
-    Ok((Some(RecordFile::begin(path)?), Vec::new()))
+    Ok((Some(RecordFile::begin(path)?), RecordSet::default()))
 }
 
 fn has_records(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0)
 }
 
-fn keep(args: &Args, file: Option<&mut RecordFile>, record: &BenchRecord) -> Result<(), Failure> {
-    let wrapped = Record::Bench(Box::new(record.clone()));
+fn keep(args: &Args, file: Option<&mut RecordFile>, record: &Record) -> Result<(), Failure> {
     if let Some(file) = file {
-        file.append(&wrapped)?;
+        file.append(record)?;
     }
     if args.jsonl {
-        let line = serde_json::to_string(&wrapped).map_err(Failure::runtime)?;
+        let line = serde_json::to_string(record).map_err(Failure::runtime)?;
         output::print(&format!("{line}\n"))?;
     }
     Ok(())
 }
 
 /// Prints and writes tables, CSV and report of all records, including those of earlier invocations.
-fn finish(args: &Args, earlier: Vec<BenchRecord>, new: Vec<BenchRecord>) -> Result<(), Failure> {
+fn finish(
+    args: &Args,
+    earlier: RecordSet,
+    benches: Vec<BenchRecord>,
+    publications: Vec<PublicationRecord>,
+) -> Result<(), Failure> {
+    let new = RecordSet {
+        benches,
+        publications,
+        ..RecordSet::default()
+    };
     let set = RecordSet {
-        benches: earlier.into_iter().chain(new).collect(),
+        benches: [earlier.benches, new.benches].concat(),
+        publications: [earlier.publications, new.publications].concat(),
         ..RecordSet::default()
     };
     if set.benches.is_empty() {
@@ -187,6 +234,7 @@ fn finish(args: &Args, earlier: Vec<BenchRecord>, new: Vec<BenchRecord>) -> Resu
         output::print(&format!("{text}\n"))?;
     } else if !args.jsonl {
         output::print(&shown::table(&set.benches))?;
+        output::print(&shown::publications(&set))?;
     }
     if let Some(path) = &args.csv {
         output::write_file(path, &bench_csv(&set.benches)?)?;

@@ -25,8 +25,8 @@ pub enum Prefetchers {
 pub struct Args {
     /// Phases: scan, read, write, nt-write, copy, filter, build, probe, partition, aggregate,
     /// random, tree, chase, ssb, optionally with parameters
-    /// (probe:table_bytes=4GiB,prefetched=true); default: the usual eight, six of them with
-    /// --measure
+    /// (probe:table_bytes=4GiB,prefetched=true); default: the usual eight. With --measure, sizes
+    /// are those of --region
     #[arg(value_name = "PHASE")]
     pub phases: Vec<String>,
     /// Machine profiles (names or YAML files) to model on; with --measure, the starting point of
@@ -50,7 +50,7 @@ pub struct Args {
     )]
     pub moved: Vec<String>,
     /// File that describes a phase: `probe: { table_bytes: 16e9 }`
-    #[arg(long, value_name = "FILE.yaml", conflicts_with = "measure")]
+    #[arg(long, value_name = "FILE.yaml")]
     pub work: Vec<String>,
     /// Also print the rate at every share
     #[arg(long)]
@@ -76,7 +76,7 @@ pub struct Args {
     /// Size of the measured region in MiB; default: from the sizes of caches and free memory
     #[arg(long, value_name = "MIB", requires = "measure")]
     pub region: Option<u64>,
-    /// Duration of one repetition in seconds
+    /// Duration of one repetition in seconds; operators make one pass instead
     #[arg(long, value_name = "S", requires = "measure")]
     pub seconds: Option<f64>,
     /// Repetitions of each point

@@ -4,6 +4,7 @@
 //! machine made of firmware's numbers. Phases run one after the other; those finished before a
 //! failure are kept.
 
+use super::modelled::works;
 use super::{Args, Outcome, Tuning, stamp};
 use crate::commands::bench::open_session;
 use crate::failure::Failure;
@@ -13,7 +14,7 @@ use tierloom_memory::PageSize;
 use tierloom_record::Provenance;
 use tierloom_suite::machine;
 use tierloom_tune::measure::{
-    HostTiers, MeasureError, MeasureOptions, Request, Setup, USUAL, kernel_now, kernel_of,
+    HostTiers, MeasureError, MeasureOptions, Request, Setup, kernel_now, measured_as,
     rough_machine, search_phase,
 };
 
@@ -23,6 +24,7 @@ use tierloom_tune::measure::{
 pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
     let mut host = Host::look().map_err(Failure::runtime)?;
     args.name_tiers(&mut host.topology)?;
+    let works = works(args)?;
     let setup = Setup::new(&host, &options(args)?).map_err(failure)?;
     let profile = args
         .machine
@@ -42,15 +44,10 @@ pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
     );
     let start = profile.unwrap_or_else(|| rough_machine(&host.topology, &setup));
     let kernel = kernel_now(&host.topology, &setup.tiers).map_err(failure)?;
-    let names: Vec<String> = if args.phases.is_empty() {
-        USUAL.iter().map(|name| (*name).to_owned()).collect()
-    } else {
-        args.phases.clone()
-    };
-    // All names are checked before the first measurement.
-    let phases = names
-        .iter()
-        .map(|name| kernel_of(name, setup.region_bytes).map_err(failure));
+    // All phases are checked before the first measurement.
+    let phases = works.into_iter().map(|(name, work)| {
+        measured_as(&name, &work, setup.region_bytes, setup.workers()).map_err(failure)
+    });
     let phases = phases.collect::<Result<Vec<_>, _>>()?;
     let (session, stamp, tiers) = (open_session(), stamp(), setup.tier_names());
     let mut tuning = Tuning {
@@ -69,7 +66,7 @@ pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
             start: &start,
             workers: setup.workers(),
             points: setup.points,
-            max_weight: setup.max_weight,
+            max_weight: setup.max_weight(phase),
             kernel: &kernel,
         };
         let mut on_host = HostTiers::new(&host, &setup, phase, &session, &UntilStopped);

@@ -127,7 +127,7 @@ fn tiers(args: &Args, machine: &Machine) -> Result<Vec<String>, Failure> {
 }
 
 /// The requested phases. Each name may occur once, because records are told apart by it.
-fn works(args: &Args) -> Result<Vec<(String, Work)>, Failure> {
+pub fn works(args: &Args) -> Result<Vec<(String, Work)>, Failure> {
     let usual = || USUAL.iter().map(|name| (*name).to_owned()).collect();
     let texts: Vec<String> = if args.phases.is_empty() && args.work.is_empty() {
         usual()
