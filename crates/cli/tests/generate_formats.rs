@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{refused, tierloom};
+use common::refused;
+#[cfg(feature = "sql")]
+use common::tierloom;
 
 #[test]
 #[cfg(feature = "sql")]

@@ -39,7 +39,7 @@ serve() {
 "#;
 
 fn shell(host: &str, script: &str) -> GuestCommand {
-    GuestCommand::shell(&format!("HOST={host}\n{PRELUDE}\nset -e\n{script}"))
+    GuestCommand::shell(format!("HOST={host}\n{PRELUDE}\nset -e\n{script}"))
 }
 
 fn guest(folder: &Path, link: GuestLink) -> GuestOptions {
