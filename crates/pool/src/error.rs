@@ -200,6 +200,14 @@ pub enum PoolError {
         /// What the request says.
         incarnation: u64,
     },
+    /// A request arrives after a later one of the same process.
+    #[error("request {request} arrives after request {last} of the same process, and is not made")]
+    LateRequest {
+        /// Its number.
+        request: u64,
+        /// That of the last one.
+        last: u64,
+    },
     /// All slots for hosts, or all banks of managers, are taken.
     #[error("the pool has no {what} left for another host; fence hosts that are gone")]
     NoSlot {
@@ -416,6 +424,7 @@ impl PoolError {
             | Self::Alive { .. }
             | Self::Fenced { .. }
             | Self::StaleHost { .. }
+            | Self::LateRequest { .. }
             | Self::NoSlot { .. }
             | Self::StateTooLarge { .. }
             | Self::Full { .. }

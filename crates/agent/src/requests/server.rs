@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
@@ -16,7 +16,7 @@ use super::UNIX;
 use crate::server::doors::Doors;
 use crate::server::guard::Guard;
 use crate::server::log::Refusals;
-use crate::server::{AgentOptions, builder, check_listen};
+use crate::server::{AgentOptions, builder, check_listen, listener};
 use crate::wire::rpc::requests_server::{Requests, RequestsServer};
 use crate::wire::{MAX_MESSAGE_BYTES, Text};
 use crate::{AgentError, Stop, causes};
@@ -112,14 +112,7 @@ async fn serve_tcp(
 ) -> Result<(), AgentError> {
     let tls = options.tls.is_some();
     check_listen(options.listen, tls, options.allow_plain_remote)?;
-    let cannot_listen = |error: io::Error| AgentError::Listen {
-        address: options.listen,
-        reason: error.to_string(),
-    };
-    let listener = TcpListener::bind(options.listen)
-        .await
-        .map_err(cannot_listen)?;
-    let address = listener.local_addr().map_err(cannot_listen)?;
+    let (listener, address) = listener(options.listen).await?;
     let mut server = builder(&options)?;
     let refusals = Refusals::new(options.log);
     let incoming = Doors::new(listener, options.introduction, refusals.clone());

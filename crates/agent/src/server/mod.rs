@@ -161,14 +161,7 @@ async fn serve_until(
     stop: Stop,
 ) -> Result<(), AgentError> {
     let mut server = builder(&options)?;
-    let cannot_listen = |error: std::io::Error| AgentError::Listen {
-        address: options.listen,
-        reason: error.to_string(),
-    };
-    let listener = TcpListener::bind(options.listen)
-        .await
-        .map_err(cannot_listen)?;
-    let address = listener.local_addr().map_err(cannot_listen)?;
+    let (listener, address) = listener(options.listen).await?;
     let refusals = Refusals::new(options.log);
     let incoming = Doors::new(listener, options.introduction, refusals.clone());
     let calls = Calls {
@@ -192,6 +185,17 @@ async fn serve_until(
         address,
         reason: crate::causes(&error),
     })
+}
+
+/// A listener, with its actual port.
+pub(crate) async fn listener(address: SocketAddr) -> Result<(TcpListener, SocketAddr), AgentError> {
+    let cannot_listen = |error: std::io::Error| AgentError::Listen {
+        address,
+        reason: error.to_string(),
+    };
+    let listener = TcpListener::bind(address).await.map_err(cannot_listen)?;
+    let actual = listener.local_addr().map_err(cannot_listen)?;
+    Ok((listener, actual))
 }
 
 /// A server with TLS if there is a certificate.

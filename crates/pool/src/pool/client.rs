@@ -10,7 +10,7 @@ use tierloom_memory::shared::Access;
 use super::link::{Client, Connect};
 use super::open::{further, heartbeat, medium, primary};
 use super::seat::Seat;
-use super::wire::{Ask, PROTOCOL, Reply, Request};
+use super::wire::{Ask, PROTOCOL, Refusal, Reply, Request};
 use super::{Inner, OpenOptions, Pool, Shared, place};
 use crate::PoolError;
 use crate::format::Coherence;
@@ -158,6 +158,8 @@ impl Inner {
             let place = place(&self.superblock, &self.members);
             let state = place.recover(&self.medium, false)?.state;
             let why = match client.call(state.served_at.as_deref(), &request) {
+                // Whether it was made is known to the new manager, which finds its number.
+                Ok(Reply::Refused(Refusal::Replaced { message })) => message,
                 Ok(Reply::Refused(refusal)) => return Err(refusal.error(by)),
                 Ok(reply) => return Ok(reply),
                 Err(why) => why,

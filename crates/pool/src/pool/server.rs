@@ -103,6 +103,10 @@ impl PoolServer {
         let Request {
             by, number, ask, ..
         } = request;
+        let actor = Actor {
+            holder: by,
+            request: number,
+        };
         let answer = match ask {
             Ask::Join {
                 name,
@@ -114,40 +118,45 @@ impl PoolServer {
                 let at = inner.at();
                 return Ok(Reply::Joined { slot, at });
             }
-            Ask::Change { changes } => {
-                let actor = Actor {
-                    holder: by,
-                    request: number,
-                };
-                self.pool.inner().change_for(actor, changes)?
-            }
+            Ask::Change { changes } => self.pool.inner().change_for(actor, changes)?,
             Ask::Grow { index, bytes } => {
-                self.pool.inner().check_client(by)?;
-                self.pool.grow_member(index, bytes)?;
-                Answer::Done
+                self.once(actor, |pool| pool.grow_member(index, bytes))?
             }
             Ask::AddMember {
                 path,
                 file_bytes,
                 overwrite,
             } => {
-                self.pool.inner().check_client(by)?;
                 let options = CreateOptions {
                     file_bytes,
                     coherence: None,
                     overwrite,
                 };
-                self.pool.add_member(&path, &options)?;
-                Answer::Done
+                self.once(actor, |pool| pool.add_member(&path, &options))?
             }
             Ask::Shrink { index, bytes } => {
-                self.pool.inner().check_client(by)?;
-                self.pool.shrink_member(index, bytes)?;
-                Answer::Done
+                self.once(actor, |pool| pool.shrink_member(index, bytes))?
             }
         };
         let at = self.pool.inner().at();
         Ok(Reply::Made { answer, at })
+    }
+
+    /// Makes what is more than one commit, unless it was made already. A manager that dies between
+    /// the last commit and the note of the number has it made again, which finds it done.
+    fn once(
+        &self,
+        actor: Actor,
+        make: impl FnOnce(&Pool) -> Result<(), PoolError>,
+    ) -> Result<Answer, PoolError> {
+        let inner = self.pool.inner();
+        inner.check_client(actor.holder)?;
+        if let Some(answer) = inner.state.repeated(actor)? {
+            return Ok(answer);
+        }
+        drop(inner);
+        make(&self.pool)?;
+        self.pool.inner().change_for(actor, Vec::new())
     }
 
     /// Clears clients that are gone and fences those that are silent. Returns what happened since

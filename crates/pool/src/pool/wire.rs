@@ -68,6 +68,10 @@ pub(super) enum Refusal {
         capacity_bytes: u64,
     },
     StaleHost,
+    /// Another host has taken the pool over: to be asked there.
+    Replaced {
+        message: String,
+    },
     RegionState {
         id: u64,
     },
@@ -92,6 +96,9 @@ impl Refusal {
                 capacity_bytes,
             },
             PoolError::StaleHost { .. } => Self::StaleHost,
+            PoolError::Fenced { .. } => Self::Replaced {
+                message: error.to_string(),
+            },
             PoolError::RegionState { id, .. } => Self::RegionState { id },
             _ => Self::Other {
                 message: error.to_string(),
@@ -121,6 +128,10 @@ impl Refusal {
                 id,
                 found: "in another state at the manager",
                 expected: "the one that was read",
+            },
+            Self::Replaced { message } => PoolError::Refused {
+                message,
+                is_bad_input: false,
             },
             Self::Other {
                 message,

@@ -192,11 +192,7 @@ impl PoolState {
         if !self.is_current(actor.holder) {
             return Err(PoolError::StaleHost { slot, incarnation });
         }
-        let last = self.host(slot).and_then(|host| host.last);
-        if let Some((request, outcome)) = last
-            && request == actor.request
-            && request != 0
-        {
+        if let Some(outcome) = self.repeated(actor)? {
             return Ok(outcome);
         }
         let mut outcome = Answer::Done;
@@ -209,6 +205,26 @@ impl PoolState {
             host.last = Some((actor.request, outcome));
         }
         Ok(outcome)
+    }
+
+    /// What came of a request, if it was made already.
+    ///
+    /// A host makes its requests one after the other. So one with a lower number than the last was
+    /// sent long ago and given up: making it now would surprise whoever sent it.
+    ///
+    /// # Errors
+    /// [`PoolError::LateRequest`] for such a request.
+    pub(crate) fn repeated(&self, actor: Actor) -> Result<Option<Answer>, PoolError> {
+        let last = self.host(actor.holder.slot).and_then(|host| host.last);
+        match last {
+            _ if actor.request == 0 => Ok(None),
+            Some((last, outcome)) if actor.request == last => Ok(Some(outcome)),
+            Some((last, _)) if actor.request < last => Err(PoolError::LateRequest {
+                request: actor.request,
+                last,
+            }),
+            _ => Ok(None),
+        }
     }
 
     fn make(&mut self, by: Holder, change: Change, extent_bytes: u64) -> Result<Answer, PoolError> {

@@ -498,6 +498,58 @@ fn a_pool_that_nobody_serves_says_what_to_do() {
     );
 }
 
+/// Requests that arrive again, at any later time.
+#[derive(Debug)]
+struct Recorder(Arc<PoolServer>, Arc<Mutex<Vec<String>>>);
+
+#[derive(Debug)]
+struct Recorded(Arc<PoolServer>, Arc<Mutex<Vec<String>>>);
+
+impl Connect for Recorder {
+    fn connect(&self, _: &str) -> Result<Box<dyn ManagerLink>, String> {
+        Ok(Box::new(Recorded(Arc::clone(&self.0), Arc::clone(&self.1))))
+    }
+}
+
+impl ManagerLink for Recorded {
+    fn call(&mut self, request: &str) -> Result<String, String> {
+        self.1.lock().unwrap().push(request.to_owned());
+        Ok(self.0.answer(request))
+    }
+}
+
+#[test]
+fn requests_that_arrive_again_after_later_ones_change_nothing() {
+    let served = Served::new(None);
+    let server = served.server.lock().unwrap().clone().unwrap();
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let recorder = Arc::new(Recorder(Arc::clone(&server), Arc::clone(&sent)));
+    let options = served.options("a");
+    let client = options.join(&served.path(), recorder).unwrap();
+    seal(&client, "t", 1, 2).unwrap();
+    let mut memory = scratch(&client, 2).unwrap();
+    memory.grow(2 * MIB).unwrap();
+    client.grow_member(0, 96 * MIB).unwrap();
+    client.shrink_member(0, 64 * MIB).unwrap();
+    client.drop_table("t").unwrap();
+    let before = served.manager().status();
+    let all = sent.lock().unwrap().clone();
+    assert!(all.len() >= 8, "{all:#?}");
+    for (index, request) in all.iter().enumerate() {
+        let answer = server.answer(request);
+        let again = index == 0 || index == all.len() - 1;
+        assert_eq!(
+            !answer.starts_with(r#"{"refused""#),
+            again,
+            "{index}: {answer}"
+        );
+    }
+    let after = served.manager().status();
+    assert_eq!((after.space, after.regions), (before.space, before.regions));
+    assert_eq!(after.members, before.members);
+    drop(memory);
+}
+
 #[test]
 fn nonsense_is_answered_with_an_error() {
     let served = Served::new(None);
