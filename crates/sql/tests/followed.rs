@@ -91,8 +91,8 @@ fn every_statement_begins_with_the_tables_that_the_pool_has_then() {
     .unwrap();
     session.use_pool(client, Verification::FirstUse).unwrap();
     session.attach_pool(&Silent::default()).unwrap();
-    let sum = "select sum(n) from t";
-    let mut sum = |session: &mut SqlSession| run(session, sum);
+    let of_t = "select sum(n) from t";
+    let sum = |session: &mut SqlSession| run(session, of_t);
     assert!(sum(&mut session).is_err());
     write(&manager, "t", &[1, 2, 3]);
     assert_eq!(sum(&mut session).unwrap(), [6]);
