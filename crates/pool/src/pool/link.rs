@@ -10,7 +10,7 @@ use super::wire::Reply;
 
 /// Reaches managers, whatever lies between.
 pub trait Connect: Debug + Send + Sync {
-    /// Connects to the manager that serves at `address`, as [`Pool::serve`] was told it.
+    /// Connects to the manager that serves at `address`, as [`crate::Pool::serve`] was told it.
     ///
     /// # Errors
     /// Why it cannot be reached.
