@@ -19,6 +19,8 @@ use crate::member::Member;
 use crate::state::{Answer, Holder};
 use crate::store::random_number;
 
+/// How long a manager that does not answer is asked to take something back.
+const GIVING_BACK: Duration = Duration::from_secs(1);
 /// Pause before a manager that does not answer is asked again.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -65,6 +67,7 @@ impl OpenOptions {
                 link: None,
                 number: 0,
                 patience: self.lease,
+                gave_up: false,
                 clock: Arc::clone(&self.clock),
             }),
             state,
@@ -142,6 +145,14 @@ impl Inner {
             unreachable!("a manager asks nobody");
         };
         client.number += 1;
+        let patience = match ask.gives_back() {
+            // Nobody waits for it, and what is not given back is free when the process ends.
+            true if client.gave_up => Duration::ZERO,
+            true => client.patience.min(GIVING_BACK),
+            // Before it has joined, nothing is lost by an error at once.
+            false if client.number == 1 => Duration::ZERO,
+            false => client.patience,
+        };
         let request = Request {
             protocol: PROTOCOL,
             pool: self.superblock.pool,
@@ -161,12 +172,15 @@ impl Inner {
                 // Whether it was made is known to the new manager, which finds its number.
                 Ok(Reply::Refused(Refusal::Replaced { message })) => message,
                 Ok(Reply::Refused(refusal)) => return Err(refusal.error(by)),
-                Ok(reply) => return Ok(reply),
+                Ok(reply) => {
+                    client.gave_up = false;
+                    return Ok(reply);
+                }
                 Err(why) => why,
             };
-            // Before it has joined, nothing is lost by an error at once.
             let waited = client.clock.now().saturating_sub(started);
-            if client.number == 1 || waited >= client.patience {
+            if waited >= patience {
+                client.gave_up = true;
                 let path = self.members[0].path.clone();
                 return Err(match state.served_at {
                     None => PoolError::NotServed { path },

@@ -36,6 +36,8 @@ pub(super) struct Client {
     pub(super) number: u64,
     /// How long an answer is waited for, over all attempts.
     pub(super) patience: Duration,
+    /// Whether the last request was given up.
+    pub(super) gave_up: bool,
     pub(super) clock: Arc<dyn Clock>,
 }
 

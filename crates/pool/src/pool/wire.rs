@@ -46,6 +46,19 @@ pub(super) enum Ask {
     Shrink { index: u32, bytes: u64 },
 }
 
+impl Ask {
+    /// Whether the client only gives up what it has.
+    pub(super) fn gives_back(&self) -> bool {
+        let given = |change: &Change| {
+            matches!(
+                change,
+                Change::Unpin { .. } | Change::Return { .. } | Change::Leave { .. }
+            )
+        };
+        matches!(self, Self::Change { changes } if changes.iter().all(given))
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {

@@ -385,6 +385,26 @@ fn of_two_clients_that_race_for_the_last_extent_one_gets_it() {
 }
 
 #[test]
+fn a_client_that_ends_does_not_wait_for_a_manager_that_is_gone() {
+    let mut served = Served::new(None);
+    let (a, _) = served.client("a");
+    for name in ["t", "u", "v"] {
+        seal(&a, name, 1, 2).unwrap();
+    }
+    let tables = ["t", "u", "v"].map(|name| a.attach(name).unwrap());
+    let memory = scratch(&a, 2).unwrap();
+    served.stop();
+    let before = served.clock.now();
+    drop((tables, memory));
+    drop(a);
+    let waited = served.clock.now() - before;
+    assert!(waited <= Duration::from_secs(2), "{waited:?}");
+    served.start();
+    assert_eq!(served.manager().status().hosts.len(), 1);
+    assert_eq!(served.manager().space().used_bytes, 3 * 4 * MIB);
+}
+
+#[test]
 fn a_silent_client_of_another_host_is_fenced_and_what_it_wrote_is_not_reused() {
     let served = Served::new(Some(Coherence::None));
     let empty = free(served.manager());
@@ -427,7 +447,7 @@ fn requests_that_are_lost_or_doubled_are_made_once() {
     let served = Served::new(None);
     let empty = free(served.manager());
     let clients: Vec<(Pool, Arc<Way>)> = (0..3)
-        .map(|_| served.client_over("a", 64, rng.u64(..)))
+        .map(|_| served.client_over("a", 32, rng.u64(..)))
         .collect();
     let mut held: Vec<Vec<Scratch>> = clients.iter().map(|_| Vec::new()).collect();
     let mut tables = std::collections::BTreeMap::new();
