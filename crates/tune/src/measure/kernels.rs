@@ -73,11 +73,6 @@ pub fn measured_as(
             }),
             Runs::Chase,
         ),
-        Work::Ssb(_) | Work::Tpch(_) => {
-            return Err(MeasureError::Queries {
-                phase: name.to_owned(),
-            });
-        }
         operator => return operators::of(name, operator, region_bytes, workers),
     };
     Ok(KernelPhase {

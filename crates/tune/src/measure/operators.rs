@@ -26,7 +26,8 @@ const LEAST_TUPLES: u64 = 1024;
 /// The operator that represents `work`.
 ///
 /// # Errors
-/// [`MeasureError::Parameter`] for a parameter that the operator does not have.
+/// [`MeasureError::Parameter`] for a parameter that the operator does not have,
+/// [`MeasureError::Queries`] for whole benchmarks of queries.
 pub(super) fn of(
     name: &str,
     work: &Work,
@@ -46,7 +47,7 @@ pub(super) fn of(
         Work::Partition(partition) => asked.partition(partition),
         Work::Scan(scan) => asked.scan(scan),
         Work::Tree(tree) => asked.tree(tree),
-        // Not reached: the caller has all other works.
+        // Whole benchmarks: the caller has the plain accesses.
         _ => Err(MeasureError::Queries {
             phase: name.to_owned(),
         }),
