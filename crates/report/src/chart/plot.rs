@@ -59,6 +59,20 @@ pub(crate) struct PlotAxis {
     pub end: Option<f64>,
 }
 
+impl PlotAxis {
+    /// An axis from 0, or a logarithmic one, with round values as ticks.
+    pub fn from_zero(title: String, log: bool) -> Self {
+        Self {
+            title,
+            log,
+            from_zero: true,
+            divisor: 1.0,
+            named: Vec::new(),
+            end: None,
+        }
+    }
+}
+
 pub(crate) struct Plot {
     pub x: PlotAxis,
     pub y: PlotAxis,

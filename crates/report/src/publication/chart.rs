@@ -79,8 +79,8 @@ pub(super) fn curve(
         description: "The published curve, the modelled one for the publication's machine and the measured one; the tables hold the values.".into(),
     };
     let plotted = Plot {
-        x: axis(x_name.clone(), spans(xs())),
-        y: axis(unit, is_value && spans(ys)),
+        x: PlotAxis::from_zero(x_name.clone(), spans(xs())),
+        y: PlotAxis::from_zero(unit, is_value && spans(ys)),
         series: lines,
         markers: true,
     };
@@ -142,17 +142,6 @@ fn divide(line: &mut PlotSeries, x: f64) {
     for point in &mut line.points {
         point.y /= base;
         point.range = point.range.map(|(low, high)| (low / base, high / base));
-    }
-}
-
-fn axis(title: String, log: bool) -> PlotAxis {
-    PlotAxis {
-        title,
-        log,
-        from_zero: true,
-        divisor: 1.0,
-        named: Vec::new(),
-        end: None,
     }
 }
 

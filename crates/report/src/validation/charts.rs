@@ -41,17 +41,6 @@ fn point(x: f64, y: f64) -> PlotPoint {
     }
 }
 
-fn axis(title: String, log: bool) -> PlotAxis {
-    PlotAxis {
-        title,
-        log,
-        from_zero: true,
-        divisor: 1.0,
-        named: Vec::new(),
-        end: None,
-    }
-}
-
 /// One scatter plot per unit.
 pub(super) fn scatter(record: &ValidationRecord, id: &str) -> Result<Markup, ReportError> {
     let valued = || record.figures.iter().filter(|f| f.published.is_some());
@@ -108,8 +97,8 @@ fn one_unit(figures: &[&FigureRecord], unit: &str, id: &str) -> Result<Markup, R
         description: "Modelled over published values; the table of figures holds them all.".into(),
     };
     let all = Plot {
-        x: axis(format!("published, {unit}{scale}"), log),
-        y: axis(format!("modelled, {unit}{scale}"), log),
+        x: PlotAxis::from_zero(format!("published, {unit}{scale}"), log),
+        y: PlotAxis::from_zero(format!("modelled, {unit}{scale}"), log),
         series,
         markers: true,
     };
@@ -230,8 +219,8 @@ fn one_series(figures: &[&FigureRecord], name: &str, id: &str) -> Result<Markup,
     };
     let ys = series.iter().flat_map(|s| s.points.iter().map(|p| p.y));
     let plotted = Plot {
-        x: axis(x_name.into(), spans(all.iter().map(|(x, _)| *x))),
-        y: axis(unit.clone(), !unit.starts_with(GAIN) && spans(ys)),
+        x: PlotAxis::from_zero(x_name.into(), spans(all.iter().map(|(x, _)| *x))),
+        y: PlotAxis::from_zero(unit.clone(), !unit.starts_with(GAIN) && spans(ys)),
         series,
         markers: true,
     };
