@@ -84,6 +84,23 @@ pub use ssh::{LISTENING, SshAgent, SshLaunch, stop_at_end_of};
 pub use stop::Stop;
 pub use token::{TOKEN_VARIABLE, Token, TokenError, TokenOrigin, default_token_file};
 
+/// A runtime whose threads have that name; `what` it is for is named by the error.
+fn runtime(
+    name: &str,
+    threads: usize,
+    what: &'static str,
+) -> Result<tokio::runtime::Runtime, AgentError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name(name)
+        .enable_all()
+        .build()
+        .map_err(|error| AgentError::Runtime {
+            what,
+            reason: error.to_string(),
+        })
+}
+
 /// An error and its causes in one line, without repeated texts.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

@@ -20,7 +20,7 @@ use crate::store::wall_ns;
 /// Renewals per lease: some may be late.
 const RENEWALS: u32 = 5;
 /// Leases without a change after which a host is silent.
-const SILENT_AFTER: u32 = 2;
+pub(crate) const SILENT_AFTER: u32 = 2;
 
 /// The line of a host; `None` if it never wrote one, is writing it now, or it is damaged.
 pub(crate) fn read(medium: &impl Readable, pool: Uuid, slot: u16) -> Option<HostLine> {

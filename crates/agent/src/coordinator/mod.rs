@@ -101,15 +101,7 @@ impl Coordinator {
         options: CoordinatorOptions,
     ) -> Result<Self, AgentError> {
         check_names(hosts)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("coordinator")
-            .enable_all()
-            .build()
-            .map_err(|error| AgentError::Runtime {
-                what: "coordinator",
-                reason: error.to_string(),
-            })?;
+        let runtime = crate::runtime("coordinator", 2, "coordinator")?;
         let run = Arc::new(Run::new(runtime.handle().clone()));
         let mut coordinator = Self {
             hosts: Vec::new(),

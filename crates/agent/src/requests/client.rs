@@ -52,15 +52,7 @@ impl Requester {
     /// [`AgentError::NoAnswer`], or that the address, token or certificate cannot be used.
     pub fn connect(to: &RequestAddress, timeout: Duration) -> Result<Self, AgentError> {
         // On threads of its own: calls may come from threads of another runtime.
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("requester")
-            .enable_all()
-            .build()
-            .map_err(|error| AgentError::Runtime {
-                what: "connection",
-                reason: error.to_string(),
-            })?;
+        let runtime = crate::runtime("requester", 1, "connection")?;
         let (address, token) = match to {
             RequestAddress::Unix(path) => (format!("{UNIX}{}", path.display()), None),
             RequestAddress::Tcp(host) => (host.address.clone(), Some(host.token.clone())),

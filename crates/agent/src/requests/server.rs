@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
@@ -16,13 +15,10 @@ use super::UNIX;
 use crate::server::doors::Doors;
 use crate::server::guard::Guard;
 use crate::server::log::Refusals;
-use crate::server::{AgentOptions, builder, check_listen, listener};
+use crate::server::{AgentOptions, builder, check_listen, last_calls, listener};
 use crate::wire::rpc::requests_server::{Requests, RequestsServer};
 use crate::wire::{MAX_MESSAGE_BYTES, Text};
 use crate::{AgentError, Stop, causes};
-
-/// How long open connections may go on after a stop was requested.
-const LAST_CALLS: Duration = Duration::from_secs(2);
 
 /// Answers requests.
 pub trait Responder: Send + Sync + 'static {
@@ -82,15 +78,7 @@ pub fn serve_requests(
     on_ready: impl FnOnce(&str),
     stop: Stop,
 ) -> Result<(), AgentError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("requests")
-        .enable_all()
-        .build()
-        .map_err(|error| AgentError::Runtime {
-            what: "server",
-            reason: error.to_string(),
-        })?;
+    let runtime = crate::runtime("requests", 2, "server")?;
     let service = RequestsServer::new(Relay(responder))
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
@@ -162,12 +150,6 @@ async fn serve_unix(
     // It does no harm if somebody else did.
     let _ = std::fs::remove_file(path);
     ended.map_err(|error| failed(causes(&error)))
-}
-
-/// Open connections must not keep a server from ending.
-async fn last_calls(stop: &Stop) {
-    stop.wait().await;
-    tokio::time::sleep(LAST_CALLS).await;
 }
 
 /// The gRPC service.

@@ -36,6 +36,8 @@ mod tests;
 
 /// Default lease: a session ends if its coordinator is silent for this long.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(5);
+/// How long open connections may go on after a stop was requested.
+const LAST_CALLS: Duration = Duration::from_secs(2);
 /// How long an agent that ends waits for its work to stop.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 
@@ -130,15 +132,7 @@ pub fn serve(
         options.tls.is_some(),
         options.allow_plain_remote,
     )?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("agent-net")
-        .enable_all()
-        .build()
-        .map_err(|error| AgentError::Runtime {
-            what: "agent",
-            reason: error.to_string(),
-        })?;
+    let runtime = crate::runtime("agent-net", 2, "agent")?;
     let AgentOptions {
         clock, lease, log, ..
     } = options.clone();
@@ -177,14 +171,19 @@ async fn serve_until(
     let serving = router.serve_with_incoming_shutdown(incoming, stop.wait());
     let ended = tokio::select! {
         ended = serving => ended,
-        // Open connections must not keep an agent from ending.
-        () = async { stop.wait().await; tokio::time::sleep(Duration::from_secs(2)).await; } => Ok(()),
+        () = last_calls(&stop) => Ok(()),
     };
     watcher.abort();
     ended.map_err(|error| AgentError::Serve {
         address,
         reason: crate::causes(&error),
     })
+}
+
+/// Ends some time after a stop was requested: open connections must not keep a server from ending.
+pub(crate) async fn last_calls(stop: &Stop) {
+    stop.wait().await;
+    tokio::time::sleep(LAST_CALLS).await;
 }
 
 /// A listener, with its actual port.

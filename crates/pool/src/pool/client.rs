@@ -137,8 +137,8 @@ impl Inner {
         }
     }
 
-    /// Sends a request until it is answered or the time is over. The address is read from the pool
-    /// each time: another manager may have taken over.
+    /// Sends a request until it is answered or the time is over. After each attempt that failed the
+    /// address is read from the pool again: another manager may have taken over.
     fn answer_to(&mut self, ask: Ask) -> Result<Reply, PoolError> {
         let by = self.me;
         let Seat::Client(client) = &mut self.seat else {
@@ -166,9 +166,7 @@ impl Inner {
         })?;
         let started = client.clock.now();
         loop {
-            let place = place(&self.superblock, &self.members);
-            let state = place.recover(&self.medium, false)?.state;
-            let why = match client.call(state.served_at.as_deref(), &request) {
+            let why = match client.call(self.state.served_at.as_deref(), &request) {
                 // Whether it was made is known to the new manager, which finds its number.
                 Ok(Reply::Refused(Refusal::Replaced { message })) => message,
                 Ok(Reply::Refused(refusal)) => return Err(refusal.error(by)),
@@ -178,11 +176,13 @@ impl Inner {
                 }
                 Err(why) => why,
             };
+            let place = place(&self.superblock, &self.members);
+            self.state = place.recover(&self.medium, false)?.state;
             let waited = client.clock.now().saturating_sub(started);
             if waited >= patience {
                 client.gave_up = true;
                 let path = self.members[0].path.clone();
-                return Err(match state.served_at {
+                return Err(match self.state.served_at {
                     None => PoolError::NotServed { path },
                     Some(_) => PoolError::Unreachable { path, why },
                 });

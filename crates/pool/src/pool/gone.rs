@@ -34,20 +34,24 @@ impl Inner {
             if let Some(clean) = Clean::coherent(self.superblock.coherence) {
                 return Ok(Some(clean));
             }
-            // Its processors are those of this process: their caches are one.
-            let runs = self.state.unclean(client.slot);
-            return Clean::evicted(|| {
-                let range = self.map(&runs, Access::Write)?;
-                range.evict(0..range.size_bytes());
-                Ok(())
-            })
-            .map(Some);
+            return self.evicted(client.slot).map(Some);
         }
         // This machine was started anew since. Fenced first: so it has been silent for two leases,
         // and is not the running original of a copied machine.
         let here = client.client_on.as_ref() == Some(&self.identity.machine);
         let fenced = client.state == HostState::Fenced;
         Ok(Clean::rebooted(&client.boot, &self.identity.boot).filter(|_| here && fenced))
+    }
+
+    /// Writes back and drops all lines of what a dead process of this kernel may have written: its
+    /// processors are those of this process, and their caches are one.
+    pub(super) fn evicted(&self, slot: u16) -> Result<Clean, PoolError> {
+        let runs = self.state.unclean(slot);
+        Clean::evicted(|| {
+            let range = self.map(&runs, Access::Write)?;
+            range.evict(0..range.size_bytes());
+            Ok(())
+        })
     }
 
     pub(super) fn is_of_this_kernel(&self, client: &HostEntry) -> bool {

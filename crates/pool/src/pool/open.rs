@@ -401,11 +401,6 @@ impl Inner {
         {
             return Ok(clean);
         }
-        let runs = self.state.unclean(former.slot);
-        Clean::evicted(|| {
-            let range = self.map(&runs, Access::Write)?;
-            range.evict(0..range.size_bytes());
-            Ok(())
-        })
+        self.evicted(former.slot)
     }
 }

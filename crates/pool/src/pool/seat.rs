@@ -33,11 +33,15 @@ impl Inner {
         if self.seat.is_client() {
             return self.ask(Ask::Change { changes });
         }
-        let actor = Actor {
+        self.change_for(self.actor(), changes)
+    }
+
+    /// This process, as the manager.
+    fn actor(&self) -> Actor {
+        Actor {
             holder: self.me,
             request: 0,
-        };
-        self.change_for(actor, changes)
+        }
     }
 
     /// Makes changes for a process, as the manager. Extents that it may write to from now on have
@@ -47,6 +51,9 @@ impl Inner {
         actor: Actor,
         changes: Vec<Change>,
     ) -> Result<Answer, PoolError> {
+        if let Some(answer) = self.state.repeated(actor)? {
+            return Ok(answer);
+        }
         let made = self.try_change_for(actor, changes.clone());
         match made {
             // What dead clients had may suffice.
@@ -60,10 +67,6 @@ impl Inner {
     fn try_change_for(&mut self, actor: Actor, changes: Vec<Change>) -> Result<Answer, PoolError> {
         let mut next = self.state.clone();
         let answer = next.apply(actor, changes, self.extent_bytes())?;
-        if next == self.state {
-            // A request that was made already.
-            return Ok(answer);
-        }
         let given = self.given(&next);
         let committed = self.allocate(&given).and_then(|()| self.commit(next));
         if committed.is_err() {
@@ -85,11 +88,7 @@ impl Inner {
     /// The state after a change, which is not made.
     pub(super) fn changed(&self, change: Change) -> Result<PoolState, PoolError> {
         let mut next = self.state.clone();
-        let actor = Actor {
-            holder: self.me,
-            request: 0,
-        };
-        next.apply(actor, [change], self.extent_bytes())?;
+        next.apply(self.actor(), [change], self.extent_bytes())?;
         Ok(next)
     }
 

@@ -12,9 +12,6 @@ use crate::PoolError;
 use crate::lease;
 use crate::state::{Actor, Answer, Change, Holder, HostState, Joining};
 
-/// Leases without a sign of life after which a client on another machine is fenced.
-const SILENT_AFTER: u32 = 2;
-
 /// Answers the requests of clients, until it is dropped. [`Pool::serve`] makes it.
 #[derive(Debug)]
 pub struct PoolServer {
@@ -149,12 +146,11 @@ impl PoolServer {
         actor: Actor,
         make: impl FnOnce(&Pool) -> Result<(), PoolError>,
     ) -> Result<Answer, PoolError> {
-        let inner = self.pool.inner();
-        inner.check_client(actor.holder)?;
-        if let Some(answer) = inner.state.repeated(actor)? {
+        // In a statement of its own: making it needs the lock.
+        let made = self.pool.inner().state.repeated(actor)?;
+        if let Some(answer) = made {
             return Ok(answer);
         }
-        drop(inner);
         make(&self.pool)?;
         self.pool.inner().change_for(actor, Vec::new())
     }
@@ -209,7 +205,7 @@ impl PoolServer {
             let last = seen.signs.entry(host).or_insert((sign, now));
             if last.0 != sign {
                 *last = (sign, now);
-            } else if now.saturating_sub(last.1) > self.lease * SILENT_AFTER {
+            } else if now.saturating_sub(last.1) > self.lease * lease::SILENT_AFTER {
                 inner.change(Change::Fence { host })?;
                 fenced.push(name);
             }
@@ -253,17 +249,6 @@ impl Inner {
         })?;
         self.commit(next)?;
         Ok(slot)
-    }
-
-    /// An error unless it is a client that may change something.
-    fn check_client(&self, by: Holder) -> Result<(), PoolError> {
-        match self.state.is_current(by) {
-            true => Ok(()),
-            false => Err(PoolError::StaleHost {
-                slot: by.slot,
-                incarnation: by.incarnation,
-            }),
-        }
     }
 
     /// Epoch and generation of the state.

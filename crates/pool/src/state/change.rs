@@ -188,10 +188,7 @@ impl PoolState {
         changes: impl IntoIterator<Item = Change>,
         extent_bytes: u64,
     ) -> Result<Answer, PoolError> {
-        let Holder { slot, incarnation } = actor.holder;
-        if !self.is_current(actor.holder) {
-            return Err(PoolError::StaleHost { slot, incarnation });
-        }
+        let slot = actor.holder.slot;
         if let Some(outcome) = self.repeated(actor)? {
             return Ok(outcome);
         }
@@ -213,9 +210,14 @@ impl PoolState {
     /// sent long ago and given up: making it now would surprise whoever sent it.
     ///
     /// # Errors
-    /// [`PoolError::LateRequest`] for such a request.
+    /// [`PoolError::LateRequest`] for such a request; [`PoolError::StaleHost`] if whoever asks may
+    /// not change anything.
     pub(crate) fn repeated(&self, actor: Actor) -> Result<Option<Answer>, PoolError> {
-        let last = self.host(actor.holder.slot).and_then(|host| host.last);
+        let Holder { slot, incarnation } = actor.holder;
+        if !self.is_current(actor.holder) {
+            return Err(PoolError::StaleHost { slot, incarnation });
+        }
+        let last = self.host(slot).and_then(|host| host.last);
         match last {
             _ if actor.request == 0 => Ok(None),
             Some((last, outcome)) if actor.request == last => Ok(Some(outcome)),

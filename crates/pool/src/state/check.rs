@@ -99,7 +99,7 @@ impl PoolState {
     }
 
     /// Whether a process is the one that its host has in the pool, and may change something.
-    pub(crate) fn is_current(&self, holder: super::Holder) -> bool {
+    pub(super) fn is_current(&self, holder: super::Holder) -> bool {
         self.host(holder.slot).is_some_and(|host| {
             host.incarnation == holder.incarnation && host.state != HostState::Fenced
         })

@@ -49,7 +49,10 @@ impl Request {
 pub fn serve(args: &Args) -> Result<(), Failure> {
     let stop = Stop::new();
     // Certificate and address are checked before a token file is created.
-    let tls = tls(args)?;
+    let tls = tls(
+        args.agent.tls_cert.as_deref(),
+        args.agent.tls_key.as_deref(),
+    )?;
     check_listen(args.agent.listen, tls.is_some(), args.agent.allow_plain)
         .map_err(Failure::input)?;
     let address = args.agent.listen;
@@ -79,8 +82,12 @@ pub fn serve(args: &Args) -> Result<(), Failure> {
     serve_agent(options, runner, ready, stop).map_err(super::failures::of_agents)
 }
 
-fn tls(args: &Args) -> Result<Option<TlsIdentity>, Failure> {
-    let (Some(cert), Some(key)) = (&args.agent.tls_cert, &args.agent.tls_key) else {
+/// The certificate and key of a server, from their files.
+///
+/// # Errors
+/// Bad input naming the file.
+pub fn tls(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<TlsIdentity>, Failure> {
+    let (Some(cert), Some(key)) = (cert, key) else {
         return Ok(None);
     };
     Ok(Some(TlsIdentity {

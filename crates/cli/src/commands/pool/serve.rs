@@ -1,7 +1,7 @@
 //! `tierloom pool serve`: one process manages a pool for others.
 
 use super::args::ServeArgs;
-use crate::commands::bench::agent::read;
+use crate::commands::bench::agent::tls;
 use crate::failure::Failure;
 use crate::{output, stop};
 use std::net::SocketAddr;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tierloom_agent::{
-    AgentError, AgentOptions, Listen, Log, RequestAddress, Responder, Stop, TlsIdentity, Token,
-    TokenOrigin, check_listen, check_socket, serve_requests,
+    AgentError, AgentOptions, Listen, Log, RequestAddress, Responder, Stop, Token, TokenOrigin,
+    check_listen, check_socket, serve_requests,
 };
 use tierloom_pool::{ClientEvent, OpenOptions, Pool, PoolError, PoolServer};
 
@@ -142,13 +142,7 @@ fn listen(args: &ServeArgs) -> Result<Listen, Failure> {
              10.0.0.7:7272"
         ))
     })?;
-    let tls = match (&args.tls_cert, &args.tls_key) {
-        (Some(cert), Some(key)) => Some(TlsIdentity {
-            cert_pem: read(cert)?,
-            key_pem: read(key)?,
-        }),
-        _ => None,
-    };
+    let tls = tls(args.tls_cert.as_deref(), args.tls_key.as_deref())?;
     let plain = args.access.allow_plain();
     check_listen(address, tls.is_some(), plain).map_err(of_address)?;
     if address.ip().is_unspecified() && args.announce.is_none() {
