@@ -6,6 +6,7 @@ use xshell::{Shell, cmd};
 /// Installs missing packages if that is possible without asking (root on Debian), or names them in
 /// an error.
 pub fn needs(shell: &Shell) -> Result<()> {
+    disk(shell)?;
     // A command that succeeds if the program is there, and the package that contains it.
     let missing: Vec<&str> = [
         ("command -v cc", "gcc"),
@@ -49,5 +50,28 @@ pub fn needs(shell: &Shell) -> Result<()> {
         .args(missing)
         .env("DEBIAN_FRONTEND", "noninteractive")
         .run()?;
+    Ok(())
+}
+
+/// What all steps write into an empty `target`, with some room for what else the machine writes.
+const DISK_GIB: u64 = 18;
+
+/// Fails before the long builds if they could not end for want of disk.
+///
+/// A `target` that has something in it needs less: it is not judged.
+fn disk(shell: &Shell) -> Result<()> {
+    if shell.path_exists("target/debug/deps") {
+        return Ok(());
+    }
+    let free = cmd!(shell, "df --output=avail --block-size=1G .")
+        .quiet()
+        .read()?;
+    let free_gib: u64 = free.lines().last().unwrap_or("").trim().parse()?;
+    if free_gib < DISK_GIB {
+        bail!(
+            "all tests need {DISK_GIB} GiB of disk below target, and {free_gib} GiB are free; \
+             free some first"
+        );
+    }
     Ok(())
 }

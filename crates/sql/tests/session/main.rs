@@ -5,6 +5,7 @@ mod answers;
 mod comparisons;
 mod conditions;
 mod correlated;
+mod followed;
 mod known_values;
 mod limits;
 mod ordered;

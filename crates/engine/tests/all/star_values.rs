@@ -1,7 +1,7 @@
 //! Star joins work on codes, keys and positions; their results must be correct for the values.
 
-mod common;
-
+use crate::common;
+use crate::common::both::{Both, batch};
 use arrow::array::{
     Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float16Array,
     Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, RecordBatch,
@@ -10,7 +10,6 @@ use arrow::array::{
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float16Type, Int8Type};
-use common::both::{Both, batch};
 use std::sync::Arc;
 
 const ROWS: i32 = 20_000;

@@ -1,7 +1,6 @@
 //! TPC-H and TPC-DS: every result equals that of an independent engine on the same data.
 
-mod common;
-
+use crate::common;
 use arrow::array::RecordBatch;
 use datafusion::datasource::MemTable;
 use std::collections::BTreeMap;

@@ -1,8 +1,7 @@
 //! The adaptive controller steers queries on a simulated machine: pages move between simulated
 //! nodes, and times are those that the model gives for that machine.
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

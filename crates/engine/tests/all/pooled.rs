@@ -1,8 +1,8 @@
 //! Tables in a pool: what is attached is what was written, for every type and encoding, and no
 //! changed byte gets into an answer.
 
-mod common;
-
+use crate::common;
+use crate::common::Numbers;
 use arrow::array::{
     Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray,
     DurationSecondArray, FixedSizeBinaryArray, Float64Array, Int16Array, Int64Array,
@@ -10,7 +10,6 @@ use arrow::array::{
     Time64MicrosecondArray, TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::datatypes::{Field, Int32Type, Schema, UInt8Type};
-use common::Numbers;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Loaded values come back equal, whatever encoding their columns have, and what the planner is
 //! told about them is true.
 
-mod common;
-
+use crate::common;
+use crate::common::Numbers;
 use arrow::array::{
     Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array,
     Int8Array, Int32Array, Int64Array, LargeStringArray, ListArray, RecordBatch, StringArray,
@@ -12,7 +12,6 @@ use arrow::compute::{concat, kernels::cmp};
 use arrow::datatypes::{Field, Int32Type, Schema, UInt8Type};
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
-use common::Numbers;
 use datafusion::common::ScalarValue;
 use datafusion::common::stats::Precision;
 use std::collections::HashSet;

@@ -1,7 +1,6 @@
 //! Plans of the SSB queries: order of joins, build sides, and that other SQL is left unchanged.
 
-mod common;
-
+use crate::common;
 use tierloom_engine::Engine;
 use tierloom_workloads::ssb::query;
 

@@ -1,11 +1,9 @@
 //! A star join that gets no memory or panics.
 
-mod common;
-
+use crate::common::both::{Both, batch, placed};
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
 use arrow::datatypes::DataType;
 use arrow::util::pretty::pretty_format_batches;
-use common::both::{Both, batch, placed};
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;

@@ -1,8 +1,7 @@
 //! Fused star joins return what DataFusion's own operators return, and report when they are not
 //! used.
 
-mod common;
-
+use crate::common;
 use arrow::array::{
     ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };

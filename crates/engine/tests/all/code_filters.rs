@@ -1,7 +1,6 @@
 //! The rows that the scan drops by their codes are only such as the filter above it would drop.
 
-mod common;
-
+use crate::common;
 use arrow::array::{
     ArrayRef, Date32Array, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringViewArray,
 };

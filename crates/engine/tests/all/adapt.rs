@@ -1,7 +1,6 @@
 //! Columns move while queries run, and every structure of a statement is explained.
 
-mod common;
-
+use crate::common;
 use arrow::array::{AsArray, RecordBatch};
 use std::collections::BTreeMap;
 use tierloom_engine::adapt::{ColumnMover, MoverOptions, explain_placement};

@@ -1,8 +1,7 @@
 //! Operators read the regions themselves, without copies, if the layout allows it; staged columns
 //! are copied.
 
-mod common;
-
+use crate::common;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use std::sync::Arc;
 use tierloom_engine::load::Encoding;

@@ -1,7 +1,6 @@
 //! Results do not depend on placement, and equal those of an independent engine.
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use tierloom_engine::answer::to_text;

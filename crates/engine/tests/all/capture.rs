@@ -1,7 +1,6 @@
 //! The description of an execution: rows, bytes and structures that the model prices.
 
-mod common;
-
+use crate::common;
 use tierloom_engine::adapt::describe;
 use tierloom_engine::bigjoin::{BigAggregateOptions, BigJoinOptions};
 use tierloom_engine::capture::{Captured, HostCosts, capture};

@@ -1,0 +1,19 @@
+//! Tests of the engine that can share a process: one program is linked once, where one for each
+//! file took 200 MB of disk and a link each.
+
+mod adapt;
+mod answers;
+mod bigjoin;
+mod capture;
+mod code_filters;
+#[path = "../common/mod.rs"]
+mod common;
+mod driver;
+mod encodings;
+mod plans;
+mod pooled;
+mod star;
+mod star_limits;
+mod star_values;
+mod tpc_answers;
+mod zero_copy;
