@@ -1,5 +1,20 @@
 //! Errors that are no fault of the engine that gives them, or not of the statement.
 
+use crate::engines::TOO_LONG;
+
+/// Whether an error of plain DataFusion says nothing of Tierloom, which has an answer: behind a
+/// join without rows an overflow may never happen, and the rest are limits or faults of
+/// DataFusion's own operators.
+pub(crate) fn is_of_plain_alone(message: &str) -> bool {
+    overflows(message)
+        || message == TOO_LONG
+        || message.contains("panicked")
+        || is_not_implemented(message)
+        || has_full_dictionary(message)
+        || maps_a_dictionary(message)
+        || loses_an_order(message)
+}
+
 /// Whether the session refuses a value beyond its type, a sum or a decimal that is returned or
 /// stored, with which plain DataFusion goes on.
 pub(crate) fn leaves_range(message: &str) -> bool {

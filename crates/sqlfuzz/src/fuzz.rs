@@ -480,12 +480,31 @@ impl Story<'_, '_> {
             column.kind = Kind::of(field.data_type());
             column.name.clone_from(field.name());
         }
+        self.forget_keys(&name, &known);
         self.world.tables.retain(|t| t.name != name);
         self.world.tables.push(KnownTable {
             name,
             rows,
             columns: known,
         });
+    }
+
+    /// Takes back what relied on keys that `name` no longer has with its new columns: orders of
+    /// windows by such a key are not total any more.
+    fn forget_keys(&mut self, name: &str, columns: &[Known]) {
+        let Some(old) = self.world.table(name) else {
+            return;
+        };
+        let still = |key: &Known| columns.iter().any(|c| c.name == key.name && c.unique);
+        if old.columns.iter().filter(|c| c.unique).all(still) {
+            return;
+        }
+        let views = self.world.tables.iter_mut();
+        for view in views.filter(|t| t.name.starts_with('v')) {
+            view.columns.iter_mut().for_each(|c| c.unique = false);
+        }
+        self.asked
+            .retain(|asked| !format!("{asked:?}").contains(" OVER ("));
     }
 }
 

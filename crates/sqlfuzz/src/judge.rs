@@ -350,8 +350,40 @@ impl<'a> Arena<'a> {
                 refused: Some(message),
                 ..Verdict::default()
             },
-            (Ok(_), Err(message)) => only("plain DataFusion", message),
+            (Ok(_), Err(message)) => match &step.does {
+                Does::CreateTable(name, _) if excuses::is_of_plain_alone(&message) => {
+                    self.share(name, message)
+                }
+                _ => only("plain DataFusion", message),
+            },
             (Err(message), Ok(_)) => only("Tierloom", message),
+        }
+    }
+}
+
+impl Arena<'_> {
+    /// Gives plain DataFusion the rows of the table `name`, which only Tierloom could make, and
+    /// leaves DuckDB out from now on. `why` is the error of plain DataFusion.
+    fn share(&mut self, name: &str, why: String) -> Verdict {
+        let rows = self.answer(&format!("SELECT * FROM {name}"));
+        let shared = match rows {
+            Ok(Some(rows)) => self
+                .plain
+                .register(name, &rows.schema, vec![rows.batches])
+                .map_err(|error| error.to_string()),
+            Ok(None) => Err("it has no columns".to_owned()),
+            Err(message) => Err(message),
+        };
+        self.duck = None;
+        match shared {
+            Ok(()) => Verdict {
+                plain_alone: Some(why),
+                ..Verdict::default()
+            },
+            Err(message) => {
+                let message = format!("the new table {name} cannot be read: {message}");
+                failed(FaultKind::Error, message, None)
+            }
         }
     }
 }
@@ -464,15 +496,7 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
                 Some(Ok(Some(duck))) => difference(&ours, duck, &loose, step.ordered).is_none(),
                 _ => false,
             };
-            // Behind a join without rows an overflow may never happen.
-            let excused = excuses::overflows(&message)
-                || message == TOO_LONG
-                || message.contains("panicked")
-                || excuses::is_not_implemented(&message)
-                || excuses::has_full_dictionary(&message)
-                || excuses::maps_a_dictionary(&message)
-                || excuses::loses_an_order(&message);
-            if by_duck || excused {
+            if by_duck || excuses::is_of_plain_alone(&message) {
                 return Verdict {
                     plain_alone: Some(message),
                     ..Verdict::default()

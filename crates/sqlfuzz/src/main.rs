@@ -105,6 +105,7 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
     let mut fuzzer = Fuzzer::new(seed, duck, &args.out)?;
     let (mut failures, mut by_duck) = (0, 0);
     let (mut warm, mut most) = (None, 0);
+    let mut largest = (0, args.first);
     let mut number = args.first;
     while !stop() && failures < args.failures && args.cases.is_none_or(|n| number < args.first + n)
     {
@@ -118,6 +119,9 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
                 "differs from DuckDB:"
             };
             println!("{word} {}\n    {}", failure.path.display(), failure.message);
+        }
+        if let Some(peak) = peak_mib() {
+            largest = largest.max((peak, number));
         }
         number += 1;
         if number - args.first >= WARM_CASES {
@@ -136,7 +140,9 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
     );
     let mut fine = failures == 0;
     if let Some(warm) = warm {
-        println!("memory: {warm} MiB after {WARM_CASES} cases, {most} MiB at most");
+        println!("memory: {warm} MiB after {WARM_CASES} cases, {most} MiB at most after a case");
+        let (peak, case) = largest;
+        println!("memory: {peak} MiB at most within a case, which was case {case}");
         if most > warm + MOST_GROWTH_MIB {
             println!("FAILED: memory grew by more than {MOST_GROWTH_MIB} MiB");
             fine = false;
@@ -150,8 +156,21 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
 
 /// Resident memory of this process in MiB; 0 if it cannot be read.
 fn resident_mib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.unwrap_or(0) / 1024
+    status_mib("VmRSS:").unwrap_or(0)
+}
+
+/// The most resident memory since the last call, in MiB, if the kernel counts it anew.
+fn peak_mib() -> Option<u64> {
+    let peak = status_mib("VmHWM:");
+    // "5" sets the high-water mark back to what is resident now, see proc_pid_clear_refs(5).
+    std::fs::write("/proc/self/clear_refs", "5").ok()?;
+    peak
+}
+
+/// A line of `/proc/self/status` that is in kB, in MiB.
+fn status_mib(name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kib / 1024)
 }

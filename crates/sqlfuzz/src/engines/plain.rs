@@ -102,40 +102,47 @@ impl PlainEngine {
     pub fn query(&self, sql: &str, limit: Duration) -> Answer {
         let context = self.context.clone();
         let text = sql.to_owned();
-        // A panic in an operator then ends only this task, not the fuzzer.
-        let task = self.runtime.spawn(async move {
+        let rows = async move {
             let frame = context.sql(&text).await?;
             let plan = frame.create_physical_plan().await?;
             let schema = plan.schema();
             let batches = datafusion::physical_plan::collect(plan, context.task_ctx()).await?;
-            Ok::<_, DataFusionError>(Rows { schema, batches })
-        });
-        let done = self
-            .runtime
-            .block_on(async { tokio::time::timeout(limit, task).await });
-        match done {
-            Err(_) => Err(TOO_LONG.into()),
-            Ok(Err(panic)) => Err(format!("panicked: {panic}")),
-            Ok(Ok(Err(error))) => Err(error.strip_backtrace()),
-            Ok(Ok(Ok(rows))) => Ok(Some(rows)),
-        }
+            Ok(Rows { schema, batches })
+        };
+        self.run(rows, limit).map(Some)
     }
 
     /// Runs a statement without rows, for at most `limit`.
     pub fn define(&self, sql: &str, limit: Duration) -> Answer {
         let context = self.context.clone();
         let text = sql.to_owned();
-        let task = self
-            .runtime
-            .spawn(async move { context.sql(&text).await?.collect().await.map(drop) });
+        let done = async move { context.sql(&text).await?.collect().await.map(drop) };
+        self.run(done, limit).map(|()| None)
+    }
+
+    /// Runs `statement` in a task, so that a panic in an operator ends the task and not the fuzzer.
+    fn run<T: Send + 'static>(
+        &self,
+        statement: impl Future<Output = Result<T, DataFusionError>> + Send + 'static,
+        limit: Duration,
+    ) -> Result<T, String> {
+        let mut task = self.runtime.spawn(statement);
         let done = self
             .runtime
-            .block_on(async { tokio::time::timeout(limit, task).await });
+            .block_on(async { tokio::time::timeout(limit, &mut task).await });
         match done {
-            Err(_) => Err(TOO_LONG.into()),
+            Err(_) => {
+                // A task whose handle is dropped goes on, and keeps its memory. One that is
+                // aborted ends where it next waits, which is left time.
+                task.abort();
+                let _ = self
+                    .runtime
+                    .block_on(async { tokio::time::timeout(limit, task).await });
+                Err(TOO_LONG.into())
+            }
             Ok(Err(panic)) => Err(format!("panicked: {panic}")),
             Ok(Ok(Err(error))) => Err(error.strip_backtrace()),
-            Ok(Ok(Ok(()))) => Ok(None),
+            Ok(Ok(Ok(result))) => Ok(result),
         }
     }
 }
