@@ -53,8 +53,8 @@ pub fn needs(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// What all steps write into an empty `target`, with some room for what else the machine writes.
-const DISK_GIB: u64 = 18;
+/// What all steps write into an empty `target` (9 GB), with some room for temporary files.
+const DISK_GIB: u64 = 12;
 
 /// Fails before the long builds if they could not end for want of disk.
 ///

@@ -50,7 +50,7 @@ enum Command {
     Doctor(commands::doctor::Args),
     Bench(Box<commands::bench::Args>),
     Characterize(commands::characterize::Args),
-    Run(commands::run::Args),
+    Run(Box<commands::run::Args>),
     Sql(Box<commands::sql::Args>),
     Pool(commands::pool::Args),
     Predict(commands::predict::Args),

@@ -519,6 +519,113 @@ fn restarts_without_a_pool_or_with_options_of_no_use_are_refused() {
 }
 
 #[test]
+fn scripts_give_the_answers_of_their_queries_wherever_their_tables_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    tierloom(at, &["pool", "create", "a.pool", "--size", "128MiB"]).with_code(0);
+    let run = "run tpcds --sf 0.01 --queries q1,q30,q74 --repeat 2 --pool a.pool";
+    let run: Vec<&str> = run.split(' ').collect();
+    let places = ["--temps", "0", "--temps", "pool", "--temps", "0:64KiB,pool"];
+    let dry = tierloom(at, &[&run[..], &places, &["--dry-run"]].concat()).with_code(0);
+    assert!(
+        dry.stdout.contains("q01: customer_total_return"),
+        "{}",
+        dry.stdout
+    );
+    let ended = tierloom(at, &[&run[..], &places, &["--records", "t.jsonl"]].concat());
+    let ended = ended.with_code(0);
+    assert!(
+        ended
+            .stdout
+            .contains("No script failed, and all answers are equal."),
+        "{}",
+        ended.stdout
+    );
+    let lines = fs::read_to_string(at.join("t.jsonl")).unwrap();
+    let records: Vec<Value> = lines
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    assert_eq!(records.len(), 9);
+    let bytes_at = |record: &Value, place: &str| -> u64 {
+        let all = record["bytes_by_place"].as_array().unwrap().iter();
+        let here = all.filter(|at| at["place"] == place);
+        here.map(|at| at["bytes"].as_u64().unwrap()).sum()
+    };
+    for record in &records {
+        let tables = record["tables"].as_array().unwrap();
+        assert!(!tables.is_empty(), "{record}");
+        let sizes = tables
+            .iter()
+            .map(|table| table["size_bytes"].as_u64().unwrap());
+        let size: u64 = sizes.sum();
+        let median = |name: &str| record[name]["median"].as_f64().unwrap();
+        assert!(median("script_ms") >= median("query_ms") && median("make_ms") > 0.0);
+        assert_eq!(record["script_ms"]["values"].as_array().unwrap().len(), 2);
+        // The bytes are where they were asked for, and nowhere else.
+        let (node, pool) = (bytes_at(record, "0"), bytes_at(record, "pool"));
+        match record["place"].as_str().unwrap() {
+            "0" => assert!(node >= size && pool == 0, "{record}"),
+            "pool" => assert!(pool >= size && node == 0, "{record}"),
+            _ => assert!(node <= 64 << 10 && node + pool >= size, "{record}"),
+        }
+    }
+    // A report of them can be made, and says the same.
+    tierloom(at, &["report", "t.jsonl", "-o", "t.html"]).with_code(0);
+    let html = fs::read_to_string(at.join("t.html")).unwrap();
+    assert!(html.contains("No script failed, and all answers are equal."));
+    // Nothing is left in the pool.
+    let status = tierloom(at, &["pool", "status", "a.pool", "--json"]).with_code(0);
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(
+        status["regions"].as_array().map(Vec::len),
+        Some(0),
+        "{status}"
+    );
+}
+
+#[test]
+fn a_script_that_gets_no_memory_is_reported_and_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let run = "run tpcds --sf 0.01 --queries q1,q74 --repeat 1 --records t.jsonl";
+    let run: Vec<&str> = run.split(' ').collect();
+    let ended = tierloom(
+        at,
+        &[&run[..], &["--temps", "0", "--temps", "0:64KiB"]].concat(),
+    );
+    let ended = ended.with_code(1);
+    assert!(ended.stdout.contains("Failed: "), "{}", ended.stdout);
+    let lines = fs::read_to_string(at.join("t.jsonl")).unwrap();
+    let failed = lines.lines().filter(|line| line.contains("limit reached"));
+    assert!(failed.clone().count() > 0, "{lines}");
+    assert!(
+        failed.clone().all(|line| line.contains("0:64KiB")),
+        "{lines}"
+    );
+    assert_eq!(lines.lines().count(), 4);
+}
+
+#[test]
+fn scripts_that_cannot_be_are_refused_before_anything_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let refused = |args: &str| {
+        let args: Vec<&str> = args.split(' ').collect();
+        tierloom(at, &args).with_code(2).stderr
+    };
+    let all = "run tpcds --sf 0.01";
+    assert!(refused(&format!("{all} --queries q3 --temps dram")).contains("it has no WITH"));
+    assert!(refused(&format!("{all} --queries q1 --temps nowhere")).contains("nowhere"));
+    assert!(refused(&format!("{all} --queries q1 --temps pool")).contains("pool"));
+    assert!(
+        refused(&format!("{all} --temps dram --restart 2 --pool a.pool")).contains("--restart")
+    );
+    assert!(refused(&format!("{all} --temps dram --placement cxl")).contains("--placement"));
+    assert!(refused(&format!("{all} --temps dram --repeat 0")).contains("--repeat"));
+}
+
+#[test]
 fn every_type_that_sql_makes_comes_back_from_another_process() {
     let mut numbers = Numbers::new();
     let folder = tempfile::tempdir().unwrap();

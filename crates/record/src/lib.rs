@@ -39,6 +39,7 @@ mod run;
 mod set;
 mod spread;
 mod summary;
+mod temp_tables;
 mod throughput;
 mod tune;
 mod validation;
@@ -65,6 +66,7 @@ pub use run::{
 pub use set::{CutTail, RecordSet, RunSet};
 pub use spread::{Spread, geometric_mean};
 pub use summary::{IntensityRow, MeanRecord, MemoryUse, SummaryRecord, TimeBreakdown};
+pub use temp_tables::{NodeBytes, PlaceBytes, TempTable, TempTablesRecord};
 pub use throughput::{StreamRecord, ThroughputRecord};
 pub use tune::{TierWeight, TunePoint, TuneRecord};
 pub use validation::{FigureRecord, FigureSummary, NearestFigure, ValidationRecord};
@@ -121,6 +123,8 @@ pub enum Record {
     Cost(Box<CostRecord>),
     /// Starts of a process in one way; independent of other records.
     Restart(Box<RestartRecord>),
+    /// A query with temporary tables at one place; independent of other records.
+    TempTables(Box<TempTablesRecord>),
     /// Published figures and the benchmark runs that repeat them; refers to bench records.
     Publication(Box<PublicationRecord>),
 }

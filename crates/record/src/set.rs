@@ -2,8 +2,8 @@
 
 use crate::{
     BenchRecord, CostRecord, EngineKind, PublicationRecord, QueryRecord, Record, RecordError,
-    RestartRecord, RunRecord, SCHEMA, SummaryRecord, ThroughputRecord, TuneRecord,
-    ValidationRecord,
+    RestartRecord, RunRecord, SCHEMA, SummaryRecord, TempTablesRecord, ThroughputRecord,
+    TuneRecord, ValidationRecord,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -62,6 +62,8 @@ pub struct RecordSet {
     pub costs: Vec<CostRecord>,
     /// Starts of processes, in file order.
     pub restarts: Vec<RestartRecord>,
+    /// Queries with temporary tables, in file order.
+    pub temp_tables: Vec<TempTablesRecord>,
     /// Published figures beside benchmark runs, in file order.
     pub publications: Vec<PublicationRecord>,
 }
@@ -113,6 +115,7 @@ impl RecordSet {
             all.tunes.extend(set.tunes);
             all.costs.extend(set.costs);
             all.restarts.extend(set.restarts);
+            all.temp_tables.extend(set.temp_tables);
             all.publications.extend(set.publications);
         }
         all
@@ -141,6 +144,7 @@ impl RecordSet {
             && self.tunes.is_empty()
             && self.costs.is_empty()
             && self.restarts.is_empty()
+            && self.temp_tables.is_empty()
             && self.publications.is_empty()
     }
 
@@ -223,6 +227,7 @@ impl RecordSet {
         records.extend(boxed(&self.tunes, Record::Tune));
         records.extend(boxed(&self.costs, Record::Cost));
         records.extend(boxed(&self.restarts, Record::Restart));
+        records.extend(boxed(&self.temp_tables, Record::TempTables));
         records.extend(boxed(&self.publications, Record::Publication));
         records
     }
@@ -249,6 +254,7 @@ impl RecordSet {
             Record::Tune(tune) => self.tunes.push(*tune),
             Record::Cost(cost) => self.costs.push(*cost),
             Record::Restart(restart) => self.restarts.push(*restart),
+            Record::TempTables(one) => self.temp_tables.push(*one),
             Record::Publication(one) => self.publications.push(*one),
         }
         Ok(())

@@ -24,6 +24,7 @@ mod page;
 mod publication;
 mod restart;
 mod section;
+mod temp_tables;
 mod tune;
 mod validation;
 mod view;
@@ -67,7 +68,8 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
         None if !set.validations.is_empty() => validation::title_of(&set.validations),
         None if !set.tunes.is_empty() => tune::title_of(&set.tunes),
         None if !set.costs.is_empty() => cost::title_of(&set.costs),
-        None => restart::title_of(&set.restarts),
+        None if !set.restarts.is_empty() => restart::title_of(&set.restarts),
+        None => temp_tables::title_of(&set.temp_tables),
     };
     let title = options.title.clone().unwrap_or_else(made);
     let views: Vec<view::RunView<'_>> = set
@@ -99,6 +101,9 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
     }
     if !set.restarts.is_empty() {
         articles.push(restart::article(&set.restarts, alone));
+    }
+    if !set.temp_tables.is_empty() {
+        articles.push(temp_tables::article(&set.temp_tables, alone));
     }
     let body = html! {
         @if views.len() > 1 { (section::contents_of_runs(&views)) }

@@ -83,6 +83,7 @@ pub(crate) fn kinds(set: &RecordSet) -> Vec<Kind> {
         kind("t", set.tunes.len(), "set", "weights"),
         kind("c", set.costs.len(), "comparison", "prices"),
         kind("s", set.restarts.len(), "set", "starts of processes"),
+        kind("m", set.temp_tables.len(), "script", "temporary tables"),
     ];
     all.into_iter().flatten().collect()
 }

@@ -72,7 +72,7 @@ fn row(record: &RestartRecord) -> Markup {
     }
 }
 
-fn shown(spread: &Spread) -> String {
+pub(crate) fn shown(spread: &Spread) -> String {
     format!(
         "{:.1} ({:.1} to {:.1})",
         spread.median, spread.min, spread.max

@@ -38,6 +38,7 @@ mod session;
 mod set;
 mod settings;
 mod source;
+mod staged;
 mod statement;
 mod storage;
 mod system;
@@ -56,4 +57,5 @@ pub use run::{CollectedRows, Flow, Outcome, Silent, Sink, StatementTiming, Unit,
 pub use script::{Piece, is_whole, split};
 pub use session::{Loaded, SqlOptions, SqlSession};
 pub use source::{CsvOptions, Source};
+pub use staged::{Staged, staged};
 pub use whole_file::WholeFile;

@@ -18,6 +18,7 @@ mod evidence;
 mod next;
 mod published;
 mod restart;
+mod temp_tables;
 mod warnings;
 
 pub use best::{BestPlacement, PlacementVerdict, SpeedRatio};
@@ -25,6 +26,7 @@ pub use published::{
     MeasuredRange, PublishedAnswer, PublishedVerdict, fraction, of_publication, published_sentences,
 };
 pub use restart::of_restarts;
+pub use temp_tables::of_temp_tables;
 
 use crate::{HERE, RunSet};
 

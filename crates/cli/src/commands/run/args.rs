@@ -62,6 +62,11 @@ pub struct TpcArgs {
     /// Stop starting queries after this time, as in 60s or 5m; running ones complete
     #[arg(long, value_name = "TIME", requires = "streams")]
     pub duration: Option<tierloom_text::Seconds>,
+    /// Measure queries as scripts: what they name in WITH becomes temporary tables that are made
+    /// first, at PLACE (as in --operator-memory temp=PLACE). Given several times, the places take
+    /// turns. Default queries: the five with the largest temporary tables
+    #[arg(long, value_name = "PLACE", conflicts_with_all = NOT_WITH_TEMPS)]
+    pub temps: Vec<String>,
     #[command(flatten)]
     pub options: RunOptions,
 }
@@ -175,6 +180,26 @@ const NOT_WITH_RESTART: [&str; 16] = [
     "operator_memory",
     "sysroot",
     "tiers",
+];
+
+/// Options that say nothing about scripts with temporary tables.
+const NOT_WITH_TEMPS: [&str; 16] = [
+    "answers",
+    "streams",
+    "restart",
+    "placement",
+    "machine",
+    "model_workers",
+    "model_sf",
+    "time_per_tuple",
+    "baseline",
+    "plain_operators",
+    "report",
+    "decisions",
+    "dram_limit",
+    "prefetch_off",
+    "operator_memory",
+    "sysroot",
 ];
 
 /// Operator memory options of commands that run queries

@@ -8,9 +8,9 @@
 mod args;
 mod progress;
 mod render;
-#[cfg_attr(not(feature = "sql"), path = "no_restart.rs")]
-mod restart;
 mod results;
+#[cfg_attr(not(feature = "sql"), path = "no_sessions.rs")]
+mod sessions;
 
 pub use args::Args;
 
@@ -35,6 +35,15 @@ struct Restarts<'a> {
     rounds: u32,
 }
 
+/// Scripts with temporary tables to measure.
+struct Temps<'a> {
+    workload: &'a dyn Workload,
+    queries: &'a [String],
+    options: &'a RunOptions,
+    /// Where the tables are, in turn.
+    places: &'a [String],
+}
+
 /// Resolves the plan, then prints it (`--dry-run`) or carries it out.
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.workload {
@@ -44,7 +53,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         args::Workload::Tpch(args) => tpc(workload::tpch(args.sf, args.answers.clone())?, args),
         args::Workload::Tpcds(args) => tpc(workload::tpcds(args.sf, args.answers.clone())?, args),
-        args::Workload::Restarted => restart::run_child(),
+        args::Workload::Restarted => sessions::run_child(),
     }
 }
 
@@ -58,6 +67,15 @@ fn tpc(workload: Arc<dyn Workload>, args: &TpcArgs) -> Result<(), Failure> {
         }
         _ => None,
     };
+    if !args.temps.is_empty() {
+        check_outputs(&args.options)?;
+        return sessions::temps(&Temps {
+            workload: &*workload,
+            queries: &args.queries,
+            options: &args.options,
+            places: &args.temps,
+        });
+    }
     start(workload, &args.queries, streams, &args.options)
 }
 
@@ -81,7 +99,7 @@ fn start(
             pool,
             rounds,
         };
-        return restart::run(&restarts);
+        return sessions::restarts(&restarts);
     }
     let request = options.request(queries, streams);
     if request.elsewhere && !options.dry_run {

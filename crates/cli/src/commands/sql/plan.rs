@@ -162,6 +162,17 @@ fn statements(args: &Args) -> Result<Statements, Failure> {
 }
 
 fn generated(text: &str) -> Result<TableSource, Failure> {
+    Ok(TableSource::Generated(
+        text.to_owned(),
+        generated_data(text)?,
+    ))
+}
+
+/// The data that `text` names, as in `tpch:0.1`.
+///
+/// # Errors
+/// Bad input: no such data, or a scale factor that it does not have.
+pub fn generated_data(text: &str) -> Result<Generated, Failure> {
     let (what, sf) = text.split_once(':').unwrap_or((text, "1"));
     let sf: f64 = sf
         .parse()
@@ -177,7 +188,7 @@ fn generated(text: &str) -> Result<TableSource, Failure> {
             )));
         }
     };
-    Ok(TableSource::Generated(text.to_owned(), data))
+    Ok(data)
 }
 
 fn sources(benchmark: Benchmark, sf: f64) -> Result<Vec<Source>, String> {

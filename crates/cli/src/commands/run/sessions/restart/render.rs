@@ -1,5 +1,6 @@
 //! Restarts as text: the answer first, then a table.
 
+use super::super::output::shown;
 use comfy_table::{Table, presets};
 use std::fmt::Write;
 use tierloom_record::findings::of_restarts;
@@ -53,18 +54,4 @@ pub fn tables(records: &[RestartRecord]) -> String {
         );
     }
     text
-}
-
-fn shown(spread: &Spread) -> String {
-    let short = |ms: f64| match ms {
-        ms if ms < 10.0 => format!("{ms:.2}"),
-        ms if ms < 100.0 => format!("{ms:.1}"),
-        ms => format!("{ms:.0}"),
-    };
-    format!(
-        "{} ({} to {})",
-        short(spread.median),
-        short(spread.min),
-        short(spread.max)
-    )
 }

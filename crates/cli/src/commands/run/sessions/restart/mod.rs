@@ -13,19 +13,19 @@ mod render;
 
 pub use child::run as run_child;
 
-use super::Restarts;
+use super::answers::equal;
+use super::output;
+use crate::commands::run::Restarts;
 use crate::commands::sql::files;
 use crate::failure::Failure;
-use crate::{output, stop};
+use crate::stop;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
-use tierloom_record::{
-    Provenance, Record, RecordWriter, RestartRecord, SCHEMA, Spread, atomic_write,
-};
+use tierloom_record::{Provenance, Record, RestartRecord, SCHEMA, Spread};
 use tierloom_suite::SuiteQuery;
 
 /// How a process gets its tables.
@@ -124,7 +124,7 @@ impl Restarts<'_> {
             return Err(Failure::input("--restart 0: at least one start is needed"));
         }
         if self.options.dry_run {
-            return output::print(&self.describe(&queries));
+            return crate::output::print(&self.describe(&queries));
         }
         let (folder, _made) = self.folder()?;
         let tables = self.files(&folder)?;
@@ -148,7 +148,9 @@ impl Restarts<'_> {
             self.record(way, after, starts, &queries, (file_bytes, pool_bytes))
         };
         let records: Vec<RestartRecord> = STARTS.into_iter().filter_map(of).collect();
-        self.write(&records)
+        let all = records.iter().cloned();
+        let all: Vec<Record> = all.map(|r| Record::Restart(Box::new(r))).collect();
+        output::write(&all, &render::tables(&records), self.options)
     }
 
     fn describe(&self, queries: &[SuiteQuery]) -> String {
@@ -255,14 +257,9 @@ impl Restarts<'_> {
         Some(RestartRecord {
             schema: SCHEMA.to_owned(),
             provenance: Provenance::Measured,
-            made_at: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+            made_at: output::now(),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            build: if cfg!(debug_assertions) {
-                "dev"
-            } else {
-                "release"
-            }
-            .to_owned(),
+            build: output::BUILD.to_owned(),
             workload: self.workload.id().to_owned(),
             scale_factor: self.workload.scale_factor(),
             threads: self.options.threads.and_then(|n| u32::try_from(n).ok()),
@@ -279,29 +276,6 @@ impl Restarts<'_> {
             attach_ms: tables.filter(|_| attaches),
             verify_ms: spread(&|s| Some(ms(s.stamps.complete_ns?, s.stamps.verified_ns?))),
         })
-    }
-
-    fn write(&self, records: &[RestartRecord]) -> Result<(), Failure> {
-        let records_of = records.iter().cloned();
-        let all: Vec<Record> = records_of.map(|r| Record::Restart(Box::new(r))).collect();
-        let mut lines = Vec::new();
-        let mut writer = RecordWriter::new(&mut lines, "the records");
-        all.iter().try_for_each(|record| writer.write(record))?;
-        let shown = match (self.options.json, self.options.jsonl) {
-            (true, _) => {
-                let document = serde_json::json!({ "schema": SCHEMA, "records": all });
-                let text = serde_json::to_string_pretty(&document).map_err(Failure::runtime)?;
-                output::print(&format!("{text}\n"))
-            }
-            (_, true) => output::print_bytes(&lines),
-            _ => output::print(&render::tables(records)),
-        };
-        let written = self.options.records.as_ref().map_or(Ok(()), |path| {
-            atomic_write(path, &lines)?;
-            note!("wrote records to {}", path.display());
-            Ok(())
-        });
-        shown.and(written)
     }
 }
 
@@ -388,8 +362,7 @@ fn killed(spec: &ChildSpec) -> Result<(), Failure> {
     ended.map(drop).map_err(Failure::runtime)
 }
 
-/// Refuses answers that differ between the ways, but for the last digits of floats: their sums
-/// depend on the order of additions.
+/// Refuses answers that differ between the ways.
 fn same_answers(
     queries: &[SuiteQuery],
     starts: &BTreeMap<(Way, After), Vec<Start>>,
@@ -409,33 +382,4 @@ fn same_answers(
         }
     }
     Ok(())
-}
-
-fn equal(one: &str, other: &str) -> bool {
-    let close = |a: &str, b: &str| {
-        let (Ok(x), Ok(y)) = (a.parse::<f64>(), b.parse::<f64>()) else {
-            return false;
-        };
-        a.contains('.') && (x - y).abs() <= 1e-9 * x.abs().max(y.abs())
-    };
-    let cells =
-        |text: &str| -> Vec<String> { text.split([',', '\n']).map(str::to_owned).collect() };
-    let (one, other) = (cells(one), cells(other));
-    one.len() == other.len() && one.iter().zip(&other).all(|(a, b)| a == b || close(a, b))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_may_differ_in_the_last_digits_of_floats_only() {
-        assert!(equal(
-            "a,b\n1,2.0000000000001\n",
-            "a,b\n1,2.0000000000002\n"
-        ));
-        for other in ["a,b\n1,2.1\n", "a,b\n2,2.0\n", "a,b\n1\n", "a,c\n1,2.0\n"] {
-            assert!(!equal("a,b\n1,2.0\n", other), "{other}");
-        }
-    }
 }

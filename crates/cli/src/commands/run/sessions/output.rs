@@ -1,0 +1,59 @@
+//! Prints and writes the records of measured sessions.
+
+use super::super::args::RunOptions;
+use crate::failure::Failure;
+use crate::output;
+use std::time::SystemTime;
+use tierloom_record::{Record, RecordWriter, SCHEMA, Spread, atomic_write};
+
+/// How this program was built, as records say it.
+pub(super) const BUILD: &str = if cfg!(debug_assertions) {
+    "dev"
+} else {
+    "release"
+};
+
+/// The time, RFC 3339.
+pub(super) fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// Prints `records` as the options ask, or else `shown`, and writes them to `--records`.
+///
+/// # Errors
+/// A file or stdout that cannot be written.
+pub(super) fn write(records: &[Record], shown: &str, options: &RunOptions) -> Result<(), Failure> {
+    let mut lines = Vec::new();
+    let mut writer = RecordWriter::new(&mut lines, "the records");
+    records.iter().try_for_each(|record| writer.write(record))?;
+    let shown = match (options.json, options.jsonl) {
+        (true, _) => {
+            let document = serde_json::json!({ "schema": SCHEMA, "records": records });
+            let text = serde_json::to_string_pretty(&document).map_err(Failure::runtime)?;
+            output::print(&format!("{text}\n"))
+        }
+        (_, true) => output::print_bytes(&lines),
+        _ => output::print(shown),
+    };
+    let written = options.records.as_ref().map_or(Ok(()), |path| {
+        atomic_write(path, &lines)?;
+        note!("wrote records to {}", path.display());
+        Ok(())
+    });
+    shown.and(written)
+}
+
+/// Median, least and most of a time in ms.
+pub(super) fn shown(spread: &Spread) -> String {
+    let short = |ms: f64| match ms {
+        ms if ms < 10.0 => format!("{ms:.2}"),
+        ms if ms < 100.0 => format!("{ms:.1}"),
+        ms => format!("{ms:.0}"),
+    };
+    format!(
+        "{} ({} to {})",
+        short(spread.median),
+        short(spread.min),
+        short(spread.max)
+    )
+}
