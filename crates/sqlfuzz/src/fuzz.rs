@@ -1,7 +1,7 @@
 //! The main loop: one case after another, each with new tables and some dozens of statements.
 
 use crate::FuzzError;
-use crate::ast::{Body, Expr, FromItem, Query, Relation, Select, Statement};
+use crate::ast::{Query, Statement};
 use crate::case::Case;
 use crate::coverage::Coverage;
 use crate::data::{self, Kind, Known, KnownTable, World};
@@ -505,33 +505,5 @@ impl Story<'_, '_> {
         }
         self.asked
             .retain(|asked| !format!("{asked:?}").contains(" OVER ("));
-    }
-}
-
-impl Generator<'_> {
-    /// A query with the same columns as the table, to replace its rows.
-    fn replacement(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
-        let (relation, known) = self.relation(table);
-        if let crate::ast::RelationKind::Query(query) = relation.what
-            && !matches!(query.body, Body::Set { .. } if table.rows > 20_000)
-        {
-            return (*query, known);
-        }
-        let alias = "old".to_owned();
-        let columns = table.columns.iter();
-        let items = columns.map(|c| crate::ast::Item {
-            expr: Expr::column(&alias, &c.name),
-            name: c.name.clone(),
-            inexact: !c.exact,
-        });
-        let select = Select {
-            items: items.collect(),
-            from: vec![FromItem {
-                relation: Relation::table(&table.name, &alias),
-                joins: Vec::new(),
-            }],
-            ..Select::default()
-        };
-        (Query::of(select), table.columns.clone())
     }
 }

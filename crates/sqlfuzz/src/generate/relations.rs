@@ -1,7 +1,7 @@
 //! Relations for `FROM` clauses: tables, and subqueries with the same columns.
 
 use super::{Generator, Scope, Typed, scope};
-use crate::ast::{Body, Expr, FromItem, Item, Order, Query, Relation, Select};
+use crate::ast::{Body, Expr, FromItem, Item, Order, Query, Relation, RelationKind, Select};
 use crate::data::{Kind, Known, KnownTable};
 
 impl Generator<'_> {
@@ -27,6 +27,32 @@ impl Generator<'_> {
         }
         let (query, known) = self.derived(table);
         (Relation::query(query, &alias), known)
+    }
+
+    /// A query with the same columns as the table, to replace its rows.
+    pub(crate) fn replacement(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
+        let (relation, known) = self.relation(table);
+        if let RelationKind::Query(query) = relation.what
+            && !matches!(query.body, Body::Set { .. } if table.rows > 20_000)
+        {
+            return (*query, known);
+        }
+        let alias = "old".to_owned();
+        let columns = table.columns.iter();
+        let items = columns.map(|c| Item {
+            expr: Expr::column(&alias, &c.name),
+            name: c.name.clone(),
+            inexact: !c.exact,
+        });
+        let select = Select {
+            items: items.collect(),
+            from: vec![FromItem {
+                relation: Relation::table(&table.name, &alias),
+                joins: Vec::new(),
+            }],
+            ..Select::default()
+        };
+        (Query::of(select), table.columns.clone())
     }
 
     /// A subquery over `table` with the same column names.
