@@ -523,9 +523,9 @@ fn scripts_give_the_answers_of_their_queries_wherever_their_tables_are() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     tierloom(at, &["pool", "create", "a.pool", "--size", "128MiB"]).with_code(0);
-    let run = "run tpcds --sf 0.01 --queries q1,q30,q74 --repeat 2 --pool a.pool";
+    let run = "run tpcds --sf 0.05 --queries q1,q30,q78 --repeat 2 --pool a.pool";
     let run: Vec<&str> = run.split(' ').collect();
-    let places = ["--temps", "0", "--temps", "pool", "--temps", "0:64KiB,pool"];
+    let places = ["--temps", "0", "--temps", "pool", "--temps", "0:1MiB,pool"];
     let dry = tierloom(at, &[&run[..], &places, &["--dry-run"]].concat()).with_code(0);
     assert!(
         dry.stdout.contains("q01: customer_total_return"),
@@ -567,7 +567,7 @@ fn scripts_give_the_answers_of_their_queries_wherever_their_tables_are() {
         match record["place"].as_str().unwrap() {
             "0" => assert!(node >= size && pool == 0, "{record}"),
             "pool" => assert!(pool >= size && node == 0, "{record}"),
-            _ => assert!(node <= 64 << 10 && node + pool >= size, "{record}"),
+            _ => assert!(node <= 1 << 20 && node + pool >= size, "{record}"),
         }
     }
     // A report of them can be made, and says the same.
@@ -588,11 +588,11 @@ fn scripts_give_the_answers_of_their_queries_wherever_their_tables_are() {
 fn a_script_that_gets_no_memory_is_reported_and_the_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    let run = "run tpcds --sf 0.01 --queries q1,q74 --repeat 1 --records t.jsonl";
+    let run = "run tpcds --sf 0.05 --queries q1,q78 --repeat 1 --records t.jsonl";
     let run: Vec<&str> = run.split(' ').collect();
     let ended = tierloom(
         at,
-        &[&run[..], &["--temps", "0", "--temps", "0:64KiB"]].concat(),
+        &[&run[..], &["--temps", "0", "--temps", "0:1MiB"]].concat(),
     );
     let ended = ended.with_code(1);
     assert!(ended.stdout.contains("Failed: "), "{}", ended.stdout);
@@ -600,7 +600,7 @@ fn a_script_that_gets_no_memory_is_reported_and_the_others_go_on() {
     let failed = lines.lines().filter(|line| line.contains("limit reached"));
     assert!(failed.clone().count() > 0, "{lines}");
     assert!(
-        failed.clone().all(|line| line.contains("0:64KiB")),
+        failed.clone().all(|line| line.contains("0:1MiB")),
         "{lines}"
     );
     assert_eq!(lines.lines().count(), 4);

@@ -88,12 +88,7 @@ mod tests {
 
     #[test]
     fn what_is_not_one_query_is_refused() {
-        for text in [
-            "drop table t",
-            "select 1; select 2",
-            "select from where",
-            "",
-        ] {
+        for text in ["drop table t", "select 1; select 2", "selec 1", ""] {
             assert!(
                 matches!(staged(text), Err(SqlError::Input { .. })),
                 "{text}"

@@ -222,8 +222,14 @@ impl Session {
     fn place(&mut self, place: &str) -> Result<(), Failure> {
         let quoted = place.replace('\'', "''");
         let set = self.run(&format!("SET tierloom.memory.temp = '{quoted}'"));
-        set.map_err(|e| failure(e, Some("--temps")))?;
-        Ok(())
+        match set {
+            Ok(_) => Ok(()),
+            // The statement is not the user's, so its position says nothing.
+            Err(SqlError::Input { message, .. }) => {
+                Err(Failure::input(format!("--temps {place}: {message}")))
+            }
+            Err(error) => Err(failure(error, None)),
+        }
     }
 
     /// The scripts to measure, with the answers of their queries in one statement.
