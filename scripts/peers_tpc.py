@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Compares Tierloom, DataFusion and DuckDB on TPC-H or TPC-DS: the same data, in memory, warm,
-alternating. Prints a Markdown table of medians and ratios.
+"""Compares Tierloom, DataFusion and DuckDB on SSB, TPC-H and TPC-DS: the same data, in memory, warm,
+alternating, from the text of a query to its whole answer. Prints Markdown tables.
 
-    scripts/peers_tpc.py                                     TPC-H, scale factor 1, two threads, 3 rounds of 3
-    scripts/peers_tpc.py tpcds --sf 1 --rounds 2             TPC-DS
+    scripts/peers_tpc.py                                     all three, scale factor 1, two threads
+    scripts/peers_tpc.py tpch --sf 10 --rounds 2             TPC-H
     scripts/peers_tpc.py --tierloom target/release/tierloom --json out.json
 
-A round runs Tierloom with `--baseline` (so that plain DataFusion runs on the same tables,
-alternating within each query), then DuckDB. DuckDB loads the Parquet files that `tierloom generate`
-wrote into its own tables. Times of DuckDB include planning, as its users see them. Those of
-Tierloom and DataFusion do not; their planning time is a separate column. Medians are over all
-rounds. Requires DuckDB in the running Python.
+A round runs Tierloom with `--baseline` (so that plain DataFusion runs on the same tables), then
+DuckDB, which loads the Parquet files that `tierloom generate` wrote into its own tables. Each time
+begins with the text of the query and ends with the answer in memory: parsing and planning are in it
+for all three, and no engine finds the plan in a cache. A ratio is the median over the rounds of the
+other engine's median divided by Tierloom's of the same round; above 1 Tierloom is faster. Queries
+in which another engine is faster are named. Executions of a plan that is there already, which
+Tierloom's users get for a text that they repeat, are a column of their own and in no ratio.
+Requires DuckDB in the running Python.
 """
 
 import argparse
@@ -26,30 +29,59 @@ from pathlib import Path
 
 from golden_tpc import ROOT, load, statement
 
+BENCHMARKS = ["ssb", "tpch", "tpcds"]
+OTHERS = ["datafusion", "duckdb"]
 
-def arguments():
+
+def arguments(given=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("benchmark", nargs="?", choices=["tpch", "tpcds"], default="tpch")
+    parser.add_argument("benchmarks", nargs="*", metavar="|".join(BENCHMARKS), help="all three if none is named")
     parser.add_argument("--sf", default="1")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeat", type=int, default=3, help="timed executions of a query in a round")
     parser.add_argument("--queries", default="", help="as in q1,q6; all if not given")
+    parser.add_argument("--without", default="", help="queries to leave out, as in q72")
     parser.add_argument("--tierloom", type=Path, default=ROOT / "target" / "release" / "tierloom")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="has the Parquet files already")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="DIR/BENCHMARK has the Parquet files already")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all times")
-    return parser.parse_args()
+    options = parser.parse_args(given)
+    options.benchmarks = options.benchmarks or BENCHMARKS
+    if unknown := set(options.benchmarks) - set(BENCHMARKS):
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
+    return options
 
 
-def tierloom(options, wanted):
-    """Times by engine and query, and planning times, of one run."""
-    command = [options.tierloom, "run", options.benchmark, "--sf", options.sf, "--threads", str(options.threads)]
+def query_names(text):
+    """The names in a list such as q1,q21: files have two digits, those of SSB a point."""
+    names = (name.strip() for name in text.split(",") if name.strip())
+    return {name if "." in name else f"q{int(name.lstrip('q')):02d}" for name in names}
+
+
+def texts_of(benchmark, options):
+    """The texts of the chosen queries by name."""
+    files = sorted((ROOT / "queries" / benchmark).glob("q*.sql"))
+    chosen, left_out = query_names(options.queries), query_names(options.without)
+
+    def named(file, names):
+        return file.stem in names or file.stem[:3] in names
+
+    files = [f for f in files if (not chosen or named(f, chosen)) and not named(f, left_out)]
+    return {f.stem: statement(f, options.sf) for f in files}
+
+
+def tierloom(benchmark, options, wanted):
+    """Samples of one run: engine, query, times from text to answer, times of executions."""
+    command = [options.tierloom, "run", benchmark, "--sf", options.sf, "--threads", str(options.threads)]
     command += ["--placement", "dram", "--repeat", str(options.repeat), "--baseline", "--jsonl"]
     command += ["--queries", ",".join(wanted)]
     lines = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()
-    records = [json.loads(line) for line in lines]
+    return samples_of([json.loads(line) for line in lines])
+
+
+def samples_of(records):
     queries = [r for r in records if r["type"] == "query" and r["provenance"] == "measured"]
-    return [(r["engine"], r["query"], r["time_ms"]["values"], r["plan_ms"]) for r in queries]
+    return [(r["engine"], r["query"], r["text_ms"]["values"], r["time_ms"]["values"]) for r in queries]
 
 
 def duckdb_times(connection, text, repeat):
@@ -66,6 +98,82 @@ def geometric_mean(values):
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
+def ratio(ours, theirs):
+    """The median over the rounds of how many times as long the other engine took; None without a
+    round in which both answered."""
+    rounds = [statistics.median(b) / statistics.median(a) for a, b in zip(ours, theirs) if a and b]
+    return statistics.median(rounds) if rounds else None
+
+
+def data_of(benchmark, options, folder):
+    if options.data:
+        return options.data / benchmark
+    command = [options.tierloom, "generate", benchmark, "--sf", options.sf, "-o", Path(folder) / benchmark]
+    command += ["--format", "parquet"] if benchmark == "ssb" else []
+    subprocess.run(command, check=True, stdout=sys.stderr)
+    return Path(folder) / benchmark
+
+
+def measure(benchmark, options, duckdb):
+    """Times by engine and query, a list for each round; "execution" are those of Tierloom's plans."""
+    texts = texts_of(benchmark, options)
+    with tempfile.TemporaryDirectory(prefix="peers-tpc-") as folder:
+        connection = load(duckdb, data_of(benchmark, options, folder))
+    connection.execute(f"set threads = {options.threads}")
+    kinds = ["tierloom", "execution", *OTHERS]
+    times = {kind: {query: [[] for _ in range(options.rounds)] for query in texts} for kind in kinds}
+    for number in range(options.rounds):
+        print(f"{benchmark}: round {number + 1} of {options.rounds}", file=sys.stderr)
+        for engine, query, from_text, executed in tierloom(benchmark, options, texts):
+            times[engine][query][number] += from_text
+            if engine == "tierloom":
+                times["execution"][query][number] += executed
+        for query, text in texts.items():
+            times["duckdb"][query][number] += duckdb_times(connection, text, options.repeat)
+    connection.close()
+    return times
+
+
+def report(benchmark, options, version, times):
+    lines = [
+        f"{benchmark}, scale factor {options.sf}, {options.threads} threads, DuckDB {version}, "
+        f"{options.rounds} x {options.repeat} executions, text in to answer out, ms, on {os.cpu_count()} CPUs",
+        "",
+        "| query | tierloom | datafusion | duckdb | datafusion/tierloom | duckdb/tierloom | tierloom, planned before |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    ratios = {engine: {} for engine in OTHERS}
+    medians = {kind: {} for kind in times}
+    for query, rounds in times["tierloom"].items():
+        cells = {}
+        for kind in times:
+            every = [one for some in times[kind][query] for one in some]
+            cells[kind] = f"{statistics.median(every):.1f}" if every else "-"
+            if every:
+                medians[kind][query] = statistics.median(every)
+        for engine in OTHERS:
+            found = ratio(rounds, times[engine][query])
+            cells[f"{engine} ratio"] = "-" if found is None else f"{found:.2f}"
+            if found is not None:
+                ratios[engine][query] = found
+        columns = ["tierloom", *OTHERS, *(f"{engine} ratio" for engine in OTHERS), "execution"]
+        lines.append(f"| {query} | " + " | ".join(cells[column] for column in columns) + " |")
+    columns = [f"{geometric_mean(medians[kind].values()):.1f}" for kind in ["tierloom", *OTHERS]]
+    columns += [f"{geometric_mean(ratios[engine].values()):.2f}" for engine in OTHERS]
+    columns.append(f"{geometric_mean(medians['execution'].values()):.1f}")
+    lines.append("| geometric mean | " + " | ".join(columns) + " |\n")
+    return "\n".join(lines + [slower(engine, ratios[engine]) for engine in OTHERS])
+
+
+def slower(engine, ratios):
+    """Names the queries in which `engine` is faster than Tierloom, the worst first."""
+    worse = sorted((found, query) for query, found in ratios.items() if found < 1)
+    if not worse:
+        return f"* {engine} is faster in none of {len(ratios)} queries."
+    named = ", ".join(f"{query} ({1 / found:.1f} times)" for found, query in worse)
+    return f"* {engine} is faster in {len(worse)} of {len(ratios)} queries: {named}."
+
+
 def main():
     options = arguments()
     try:
@@ -74,46 +182,13 @@ def main():
         sys.exit("needs DuckDB: python3 -m pip install duckdb, in a virtual environment")
     if not options.tierloom.exists():
         sys.exit(f"{options.tierloom} is not there; build it with cargo build --release, or name it with --tierloom")
-    files = sorted((ROOT / "queries" / options.benchmark).glob("q*.sql"))
-    named = {f"q{int(q.strip().lstrip('q')):02d}" for q in options.queries.split(",") if q.strip()}
-    files = [f for f in files if not named or f.stem in named or f.stem[:3] in named]
-    texts = {f.stem: statement(f, options.sf) for f in files}
-    with tempfile.TemporaryDirectory(prefix="peers-tpc-") as folder:
-        data = options.data or Path(folder)
-        if not options.data:
-            generate = [options.tierloom, "generate", options.benchmark, "--sf", options.sf, "-o", data]
-            subprocess.run(generate, check=True)
-        connection = load(duckdb, data)
-    connection.execute(f"set threads = {options.threads}")
-    times = {engine: {query: [] for query in texts} for engine in ("tierloom", "datafusion", "duckdb")}
-    planning = {query: [] for query in texts}
-    for number in range(options.rounds):
-        print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
-        for engine, query, samples, plan_ms in tierloom(options, texts):
-            times[engine][query] += samples
-            if engine == "tierloom":
-                planning[query].append(plan_ms)
-        for query, text in texts.items():
-            times["duckdb"][query] += duckdb_times(connection, text, options.repeat)
-    report(options, duckdb.__version__, times, planning)
-    if options.json:
-        options.json.write_text(json.dumps({"times_ms": times, "planning_ms": planning}, indent=1))
-
-
-def report(options, version, times, planning):
-    medians = {e: {q: statistics.median(t) for q, t in by.items() if t} for e, by in times.items()}
-    print(f"{options.benchmark}, scale factor {options.sf}, {options.threads} threads, DuckDB {version}, ", end="")
-    print(f"median of {options.rounds} x {options.repeat}, ms, on {os.cpu_count()} CPUs\n")
-    print("| query | tierloom | datafusion | duckdb | datafusion/tierloom | duckdb/tierloom | planning |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
-    queries = [q for q in times["duckdb"] if all(q in medians[e] for e in medians)]
-    for query in queries:
-        ours, plain, duck = (medians[e][query] for e in ("tierloom", "datafusion", "duckdb"))
-        plan = statistics.median(planning[query])
-        print(f"| {query} | {ours:.1f} | {plain:.1f} | {duck:.1f} | {plain / ours:.2f} | {duck / ours:.2f} | {plan:.1f} |")
-    means = [geometric_mean([medians[e][q] for q in queries]) for e in ("tierloom", "datafusion", "duckdb")]
-    ours, plain, duck = means
-    print(f"| geo mean | {ours:.1f} | {plain:.1f} | {duck:.1f} | {plain / ours:.2f} | {duck / ours:.2f} | |")
+    kept = {}
+    for benchmark in options.benchmarks:
+        times = measure(benchmark, options, duckdb)
+        kept[benchmark] = times
+        print(report(benchmark, options, duckdb.__version__, times), end="\n\n", flush=True)
+        if options.json:
+            options.json.write_text(json.dumps({"times_ms": kept}, indent=1))
 
 
 if __name__ == "__main__":
