@@ -24,6 +24,9 @@ use std::sync::Arc;
 ///   doubles, both are compared as doubles, as in PostgreSQL.
 /// * A timestamp of seconds against one with a fraction: DataFusion 55 cuts the fraction off, so
 ///   that `t = '... 00:00:00.75'` finds 00:00:00. See [`timestamps`].
+/// * A dictionary against other values: DataFusion 55 makes a dictionary with the same keys of
+///   those, which fails where a batch of them has more values than there are keys, such as 256.
+///   The values of both are compared here.
 /// * Intervals and differences of timestamps, and dates with a time added: see [`intervals`].
 /// * `SIMILAR TO` is refused: DataFusion 55 takes its pattern for a regular expression that may
 ///   match a part of the text.
@@ -190,7 +193,7 @@ fn compare_alike(values: &mut [Expr], schema: &DFSchema) -> Result<bool> {
     if intervals::as_durations(values, schema)? {
         return Ok(true);
     }
-    let mut changed = false;
+    let mut changed = as_plain_values(values, schema)?;
     let mut common = None;
     for value in values.iter_mut() {
         let Expr::Cast(Cast { expr, field }) = &*value else {
@@ -217,6 +220,47 @@ fn compare_alike(values: &mut [Expr], schema: &DFSchema) -> Result<bool> {
     Ok(changed)
 }
 
+/// Takes the values out of dictionaries where the planner would put computed ones or those of
+/// another column into one; whether it did.
+fn as_plain_values(values: &mut [Expr], schema: &DFSchema) -> Result<bool> {
+    let mut plain = None;
+    for value in values.iter() {
+        plain = plain.or(put_into_dictionary(value, schema)?);
+    }
+    let Some(plain) = plain else {
+        return Ok(false);
+    };
+    for value in values.iter_mut() {
+        *value = as_plain(value.clone(), &plain, schema)?;
+    }
+    Ok(true)
+}
+
+/// The type of the values, if the planner makes a dictionary of `value`, which differs by row.
+fn put_into_dictionary(value: &Expr, schema: &DFSchema) -> Result<Option<DataType>> {
+    let Expr::Cast(Cast { expr, field }) = value else {
+        return Ok(None);
+    };
+    let DataType::Dictionary(_, of) = field.data_type() else {
+        return Ok(None);
+    };
+    let varies = expr.any_column_refs() || expr.contains_outer();
+    let made = varies && !matches!(expr.get_type(schema)?, DataType::Dictionary(..));
+    Ok(made.then(|| of.as_ref().clone()))
+}
+
+/// `value` in the type `plain`, without a dictionary that a cast makes of it first.
+fn as_plain(value: Expr, plain: &DataType, schema: &DFSchema) -> Result<Expr> {
+    match value {
+        Expr::Cast(Cast { expr, field })
+            if matches!(field.data_type(), DataType::Dictionary(..)) =>
+        {
+            expr.cast_to(plain, schema)
+        }
+        other => other.cast_to(plain, schema),
+    }
+}
+
 /// The same for a value and the rows of a subquery.
 fn compare_with_rows(value: &mut Expr, query: &mut Subquery, schema: &DFSchema) -> Result<bool> {
     let LogicalPlan::Projection(projection) = &*query.subquery else {
@@ -227,6 +271,17 @@ fn compare_with_rows(value: &mut Expr, query: &mut Subquery, schema: &DFSchema) 
     };
     let name = output.schema_name().to_string();
     let output = output.clone().unalias();
+    let plain = match put_into_dictionary(value, schema)? {
+        None => put_into_dictionary(&output, inside)?,
+        plain => plain,
+    };
+    if let Some(plain) = plain {
+        let output = as_plain(output, &plain, inside)?.alias(name);
+        let rows = Projection::try_new(vec![output], Arc::clone(&projection.input))?;
+        query.subquery = Arc::new(LogicalPlan::Projection(rows));
+        *value = as_plain(value.clone(), &plain, schema)?;
+        return Ok(true);
+    }
     let decimal = output.get_type(inside)?;
     if !is_converted_float(value, &decimal, schema)?
         && !is_converted_float(&output, &decimal, inside)?

@@ -37,6 +37,33 @@ fn decimals_equal_the_numbers_that_are_written() {
 }
 
 #[test]
+fn values_beyond_the_keys_of_a_dictionary_are_compared_with_its_values() {
+    let mut session = session();
+    for make in [
+        "CREATE TABLE r AS SELECT arrow_cast(value, 'Dictionary(UInt8, Int64)') AS c, \
+         arrow_cast(CAST(value AS VARCHAR), 'Dictionary(Int8, Utf8)') AS w FROM range(10)",
+        "CREATE TABLE f AS SELECT value % 700 AS m, CAST(value % 700 AS VARCHAR) AS s FROM range(1400)",
+    ] {
+        run(&mut session, make).unwrap();
+    }
+    for (query, count) in [
+        ("r JOIN f ON r.c = f.m", 20),
+        ("r JOIN f ON r.c = f.m + 1", 18),
+        ("r JOIN f ON r.w = f.s", 20),
+        ("f LEFT JOIN r ON r.c = f.m", 1400),
+        ("r, f WHERE r.c < f.m AND f.m < 3", 2 * (1 + 2)),
+        ("r, f WHERE r.c IN (f.m, 3)", 20 + 1400 - 2),
+        ("r, f WHERE r.c BETWEEN f.m AND f.m + 1", 20 + 18),
+        ("r WHERE c = 7", 1),
+        ("f WHERE m IN (SELECT c FROM r)", 20),
+        ("f WHERE NOT EXISTS (SELECT 1 FROM r WHERE c = m)", 1380),
+    ] {
+        let sql = format!("SELECT count(*) FROM {query}");
+        assert_eq!(number(&mut session, &sql), count, "{query}");
+    }
+}
+
+#[test]
 fn doubles_and_decimals_are_compared_as_doubles() {
     let mut session = session();
     let table = "CREATE TABLE t AS SELECT CAST(v AS DOUBLE) AS f, CAST(v AS DECIMAL(12, 2)) AS d \
