@@ -6,7 +6,8 @@
 use crate::FuzzError;
 use crate::compare::{cells, shown};
 use crate::engines::{Host, Options, Rows};
-use crate::judge::{Arena, Does, Fault, Step};
+use crate::judge::{Arena, Fault};
+use crate::step::{Does, Step};
 use crate::table::{Column, FileKind, Layout, Table};
 use crate::value::Value;
 use arrow::datatypes::DataType;

@@ -21,6 +21,7 @@ pub mod judge;
 pub mod panics;
 pub mod rng;
 pub mod shrink;
+pub mod step;
 pub mod table;
 mod timed;
 pub mod value;

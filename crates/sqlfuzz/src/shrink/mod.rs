@@ -5,7 +5,8 @@ mod variants;
 use crate::FuzzError;
 use crate::ast::Statement;
 use crate::engines::{Duck, Host, Options};
-use crate::judge::{Arena, Fault, FaultKind, Step};
+use crate::judge::{Arena, Fault, FaultKind};
+use crate::step::Step;
 use crate::table::{FileKind, Layout, Table};
 use std::time::{Duration, Instant};
 
