@@ -306,6 +306,37 @@ fn a_pool_is_compared_with_own_peaks_and_says_what_decides() {
 }
 
 #[test]
+fn the_comparison_of_a_pool_is_on_record_and_its_report_says_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let args = "cost --pool 8 --demand 512GiB..2TiB --joint-peak 40% --records p.jsonl";
+    let args: Vec<&str> = args.split(' ').collect();
+    let printed = tierloom(at, &[&args[..], &["--json"]].concat()).with_code(0);
+    let printed: Value = serde_json::from_str(&printed.stdout).unwrap();
+    let written = fs::read_to_string(at.join("p.jsonl")).unwrap();
+    let written: Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(
+        (&printed, &written["type"]),
+        (&written, &"pool_cost".into())
+    );
+    let saved = written["saving"].as_f64().unwrap();
+    let price = |offer: &str| written[offer]["price"].as_f64().unwrap();
+    let without = price("own").min(price("own_cxl"));
+    assert!(
+        (saved - (1.0 - price("pool") / without)).abs() < 1e-9,
+        "{written}"
+    );
+    tierloom(at, &["report", "p.jsonl", "-o", "p.html"]).with_code(0);
+    let html = fs::read_to_string(at.join("p.html")).unwrap();
+    let found = written["findings"].as_array().unwrap();
+    assert!(found.len() >= 4, "{written}");
+    for finding in found {
+        let words = finding.as_str().unwrap().split('\'').next().unwrap();
+        assert!(html.contains(words.trim_end_matches('`')), "{finding}");
+    }
+}
+
+#[test]
 fn recorded_demands_are_read_and_bad_ones_named_with_their_line() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
@@ -343,15 +374,8 @@ fn recorded_demands_are_read_and_bad_ones_named_with_their_line() {
         ),
         (&["--pool", "2", "--trace", "none.csv"], "none.csv"),
         (
-            &[
-                "--pool",
-                "2",
-                "--demand",
-                "1TiB..2TiB",
-                "--report",
-                "a.html",
-            ],
-            "--report",
+            &["--pool", "2", "--demand", "1TiB..2TiB", "--step", "1TiB"],
+            "--step",
         ),
     ] {
         let ended = tierloom(at, &[&["cost"], args].concat()).with_code(2);

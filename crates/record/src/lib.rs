@@ -31,6 +31,7 @@ mod csv;
 mod file;
 pub mod findings;
 mod means;
+mod pool_cost;
 mod publication;
 mod query;
 mod rank;
@@ -55,6 +56,7 @@ pub use cost::{CostConfig, CostPoint, CostRecord, CostSensitivity};
 pub use csv::bench_csv;
 pub use file::RecordFile;
 pub use means::{REFERENCE, SAME_WITHIN, means, speedup_over_dram};
+pub use pool_cost::{PoolCostOffer, PoolCostRecord, PoolCostSensitivity};
 pub use publication::{PublicationRecord, PublishedPoint, PublishedRun, PublishedSeries};
 pub use query::{Answer, EngineKind, OperatorRecord, QueryRecord, TierUse, TimeShares};
 pub use rank::{rank_test, smallest_p};
@@ -121,6 +123,8 @@ pub enum Record {
     Tune(Box<TuneRecord>),
     /// Prices of memory over the demand for it; independent of other records.
     Cost(Box<CostRecord>),
+    /// Prices of a pool and of memory for each host's own peak; independent of other records.
+    PoolCost(Box<PoolCostRecord>),
     /// Starts of a process in one way; independent of other records.
     Restart(Box<RestartRecord>),
     /// A query with temporary tables at one place; independent of other records.

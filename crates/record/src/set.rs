@@ -1,9 +1,9 @@
 //! Reads records back and groups them by kind and run.
 
 use crate::{
-    BenchRecord, CostRecord, EngineKind, PublicationRecord, QueryRecord, Record, RecordError,
-    RestartRecord, RunRecord, SCHEMA, SummaryRecord, TempTablesRecord, ThroughputRecord,
-    TuneRecord, ValidationRecord,
+    BenchRecord, CostRecord, EngineKind, PoolCostRecord, PublicationRecord, QueryRecord, Record,
+    RecordError, RestartRecord, RunRecord, SCHEMA, SummaryRecord, TempTablesRecord,
+    ThroughputRecord, TuneRecord, ValidationRecord,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -60,6 +60,8 @@ pub struct RecordSet {
     pub tunes: Vec<TuneRecord>,
     /// Comparisons of prices, in file order.
     pub costs: Vec<CostRecord>,
+    /// Prices of pools, in file order.
+    pub pool_costs: Vec<PoolCostRecord>,
     /// Starts of processes, in file order.
     pub restarts: Vec<RestartRecord>,
     /// Queries with temporary tables, in file order.
@@ -114,6 +116,7 @@ impl RecordSet {
             all.validations.extend(set.validations);
             all.tunes.extend(set.tunes);
             all.costs.extend(set.costs);
+            all.pool_costs.extend(set.pool_costs);
             all.restarts.extend(set.restarts);
             all.temp_tables.extend(set.temp_tables);
             all.publications.extend(set.publications);
@@ -143,6 +146,7 @@ impl RecordSet {
             && self.validations.is_empty()
             && self.tunes.is_empty()
             && self.costs.is_empty()
+            && self.pool_costs.is_empty()
             && self.restarts.is_empty()
             && self.temp_tables.is_empty()
             && self.publications.is_empty()
@@ -226,6 +230,7 @@ impl RecordSet {
         records.extend(boxed(&self.validations, Record::Validation));
         records.extend(boxed(&self.tunes, Record::Tune));
         records.extend(boxed(&self.costs, Record::Cost));
+        records.extend(boxed(&self.pool_costs, Record::PoolCost));
         records.extend(boxed(&self.restarts, Record::Restart));
         records.extend(boxed(&self.temp_tables, Record::TempTables));
         records.extend(boxed(&self.publications, Record::Publication));
@@ -253,6 +258,7 @@ impl RecordSet {
             Record::Validation(validation) => self.validations.push(*validation),
             Record::Tune(tune) => self.tunes.push(*tune),
             Record::Cost(cost) => self.costs.push(*cost),
+            Record::PoolCost(cost) => self.pool_costs.push(*cost),
             Record::Restart(restart) => self.restarts.push(*restart),
             Record::TempTables(one) => self.temp_tables.push(*one),
             Record::Publication(one) => self.publications.push(*one),

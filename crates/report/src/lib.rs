@@ -68,6 +68,7 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
         None if !set.validations.is_empty() => validation::title_of(&set.validations),
         None if !set.tunes.is_empty() => tune::title_of(&set.tunes),
         None if !set.costs.is_empty() => cost::title_of(&set.costs),
+        None if !set.pool_costs.is_empty() => cost::pool::title_of(&set.pool_costs),
         None if !set.restarts.is_empty() => restart::title_of(&set.restarts),
         None => temp_tables::title_of(&set.temp_tables),
     };
@@ -98,6 +99,9 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
     }
     if !set.costs.is_empty() {
         articles.push(cost::article(&set.costs, alone)?);
+    }
+    if !set.pool_costs.is_empty() {
+        articles.push(cost::pool::article(&set.pool_costs, alone));
     }
     if !set.restarts.is_empty() {
         articles.push(restart::article(&set.restarts, alone));

@@ -82,6 +82,7 @@ pub(crate) fn kinds(set: &RecordSet) -> Vec<Kind> {
         ),
         kind("t", set.tunes.len(), "set", "weights"),
         kind("c", set.costs.len(), "comparison", "prices"),
+        kind("o", set.pool_costs.len(), "comparison", "prices of pools"),
         kind("s", set.restarts.len(), "set", "starts of processes"),
         kind("m", set.temp_tables.len(), "script", "temporary tables"),
     ];

@@ -1,6 +1,7 @@
 //! Prices of memory: price over demand, findings, and the assumptions that they depend on.
 
 mod chart;
+pub(crate) mod pool;
 mod table;
 
 use crate::section::{missing, tag};

@@ -81,15 +81,13 @@ pub struct Args {
 }
 
 /// Options of the comparison by demand alone.
-const NOT_WITH_POOL: [&str; 9] = [
+const NOT_WITH_POOL: [&str; 7] = [
     "step",
     "kinds",
     "reuse",
     "machine",
     "work",
     "ssb_sf",
-    "records",
-    "report",
     "show_prices",
 ];
 

@@ -55,9 +55,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let demands = args.demands()?;
     let throughput = Throughput::of(args, &demands)?;
     let all = compare(&prices, &kinds, &demands, throughput.as_ref())?;
-    write_files(args, &all.record)?;
+    let record = Record::Cost(Box::new(all.record.clone()));
+    write_files(args, &record)?;
     if args.json {
-        let record = Record::Cost(Box::new(all.record));
         let text = serde_json::to_string_pretty(&record).map_err(Failure::runtime)?;
         return output::print(&format!("{text}\n"));
     }
@@ -232,11 +232,9 @@ fn per_throughput(prices: &Prices, demands: &[u64], best: &[Option<Best>]) -> Ve
     stretches.into_iter().map(sentence).collect()
 }
 
-fn write_files(args: &Args, record: &CostRecord) -> Result<(), Failure> {
-    let set = RecordSet {
-        costs: vec![record.clone()],
-        ..RecordSet::default()
-    };
+/// Writes the record to the files that the options name.
+fn write_files(args: &Args, record: &Record) -> Result<(), Failure> {
+    let set = RecordSet::from_records(vec![record.clone()])?;
     if let Some(path) = &args.records {
         output::write_records(path, &set)?;
     }

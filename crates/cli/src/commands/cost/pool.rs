@@ -1,46 +1,23 @@
 //! `tierloom cost --pool`: a pool behind a switch against memory for each host's own peak.
 
 use super::args::{Args, size_gib};
+use super::write_files;
 use crate::failure::Failure;
 use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
-use serde::Serialize;
-use std::fmt::Write;
 use std::path::Path;
+use std::time::SystemTime;
 use tierloom_model::cost::{
     JointDemand, PoolComparison, PoolOffer, PoolSensitivity, Prices, break_even_hosts,
     compare_pool, gib, money, pool_sensitivities, share_words,
+};
+use tierloom_record::{
+    PoolCostOffer, PoolCostRecord, PoolCostSensitivity, Provenance, Record, SCHEMA,
 };
 use tierloom_text::Bytes;
 
 /// Assumptions that are listed; the others matter less.
 const LISTED: usize = 8;
-
-/// The comparison as JSON.
-#[derive(Serialize)]
-struct PoolCost<'a> {
-    provenance: &'static str,
-    prices: &'a str,
-    currency: &'a str,
-    hosts: u32,
-    own_peaks_gib: Vec<u64>,
-    joint_peak_gib: u64,
-    own: Option<&'a PoolOffer>,
-    own_cxl: Option<&'a PoolOffer>,
-    pool: Option<&'a PoolOffer>,
-    saving: Option<f64>,
-    break_even_hosts: Option<u32>,
-    sensitivities: Vec<Sensitive<'a>>,
-}
-
-#[derive(Serialize)]
-struct Sensitive<'a> {
-    path: &'a str,
-    value: f64,
-    saving_at_half: Option<f64>,
-    saving_at_twice: Option<f64>,
-    break_even: Option<f64>,
-}
 
 /// What is compared, and what came out.
 struct Compared<'a> {
@@ -59,9 +36,18 @@ struct Compared<'a> {
 /// # Errors
 /// Bad input: no hosts, a demand or trace that cannot be read, prices without a pool.
 pub fn run(args: &Args, prices: &Prices, hosts: u32) -> Result<(), Failure> {
+    let outputs = [
+        ("--records", args.records.as_deref()),
+        ("--report", args.report.as_deref()),
+    ];
+    let inputs = [args.prices.as_deref(), args.trace.as_deref()];
+    let inputs: Vec<&Path> = inputs.into_iter().flatten().collect();
+    output::check_outputs(&outputs, &inputs)?;
     let all = compared(args, prices, hosts)?;
+    let record = Record::PoolCost(Box::new(record(&all)));
+    write_files(args, &record)?;
     if args.json {
-        let text = serde_json::to_string_pretty(&json(&all)).map_err(Failure::runtime)?;
+        let text = serde_json::to_string_pretty(&record).map_err(Failure::runtime)?;
         return output::print(&format!("{text}\n"));
     }
     output::print(&text(&all))
@@ -191,35 +177,55 @@ fn demand_gib(cell: &str) -> Option<u64> {
         .then_some(gib.ceil() as u64)
 }
 
-fn json<'a>(all: &'a Compared<'_>) -> PoolCost<'a> {
-    let sensitive = |found: &'a PoolSensitivity| Sensitive {
-        path: &found.path,
+fn record(all: &Compared<'_>) -> PoolCostRecord {
+    let sensitive = |found: &PoolSensitivity| PoolCostSensitivity {
+        path: found.path.clone(),
         value: found.value,
         saving_at_half: found.savings[0],
         saving_at_twice: found.savings[1],
         break_even: found.break_even,
     };
-    PoolCost {
-        provenance: "modelled",
-        prices: &all.prices.name,
-        currency: &all.prices.currency,
+    PoolCostRecord {
+        schema: SCHEMA.to_owned(),
+        provenance: Provenance::Modelled,
+        made_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        prices: all.prices.name.clone(),
+        currency: all.prices.currency.clone(),
+        as_of: all.prices.as_of.clone(),
         hosts: all.demand.hosts(),
+        demand: all.words.clone(),
         own_peaks_gib: all.demand.own_peaks_gib(),
         joint_peak_gib: all.demand.joint_peak_gib(),
-        own: all.found.own.as_ref(),
-        own_cxl: all.found.own_cxl.as_ref(),
-        pool: all.found.pool.as_ref(),
+        own: all.found.own.as_ref().map(offer),
+        own_cxl: all.found.own_cxl.as_ref().map(offer),
+        pool: all.found.pool.as_ref().map(offer),
         saving: all.found.saving(),
         break_even_hosts: all.hosts.flatten(),
+        findings: findings(all),
         sensitivities: all.sensitivities.iter().map(sensitive).collect(),
+    }
+}
+
+fn offer(offer: &PoolOffer) -> PoolCostOffer {
+    PoolCostOffer {
+        hosts: offer.hosts.clone(),
+        devices: offer.devices,
+        boxes: offer.boxes,
+        dram_gib: offer.dram_gib,
+        cxl_gib: offer.cxl_gib,
+        price: offer.price,
+        pool_price: offer.pool_price,
+        stranded_gib: offer.stranded_gib,
     }
 }
 
 fn text(all: &Compared<'_>) -> String {
     let prices = all.prices;
-    let mut text = format!(
+    let found: String = findings(all).iter().map(|f| format!("* {f}\n")).collect();
+    format!(
         "{} hosts, {}; {} at once at most.\nPrices {} ({}, {}); those of the pool are assumptions. \
-         Modelled; nothing was bought.\n{}\n\n{}\n",
+         Modelled; nothing was bought.\n{}\n\n{found}{}",
         all.demand.hosts(),
         all.words,
         gib(all.demand.joint_peak_gib()),
@@ -227,19 +233,27 @@ fn text(all: &Compared<'_>) -> String {
         prices.currency,
         prices.as_of,
         offers(all),
-        answer(all),
-    );
-    match all.hosts {
-        Some(Some(hosts)) => {
-            let _ = writeln!(text, "* A pool is cheaper from {hosts} such hosts on.");
-        }
-        Some(None) => text += "* A pool is not cheaper for any number of hosts on one switch.\n",
-        None => {}
-    }
-    text + &sensitivities(all)
+        sensitivities(all),
+    )
 }
 
-fn answer(all: &Compared<'_>) -> String {
+/// The findings as sentences, the answer first.
+fn findings(all: &Compared<'_>) -> Vec<String> {
+    let mut found = answer(all);
+    match all.hosts {
+        Some(Some(hosts)) => found.push(format!("A pool is cheaper from {hosts} such hosts on.")),
+        Some(None) => {
+            found.push("A pool is not cheaper for any number of hosts on one switch.".to_owned())
+        }
+        None => {}
+    }
+    if let Some(first) = all.sensitivities.first() {
+        found.push(format!("The answer depends most on `{}`.", first.path));
+    }
+    found
+}
+
+fn answer(all: &Compared<'_>) -> Vec<String> {
     let money = |price| money(&all.prices.currency, price);
     let (Some(pool), Some(other)) = (&all.found.pool, all.found.without_pool()) else {
         let why = match all.found.pool {
@@ -248,19 +262,23 @@ fn answer(all: &Compared<'_>) -> String {
             }
             Some(_) => "no server has memory for the peak of a host",
         };
-        return format!("* There is nothing to compare: {why}.");
+        return vec![format!("There is nothing to compare: {why}.")];
     };
     let saving = all.found.saving().unwrap_or(0.0);
     let word = if saving > 0.0 { "saves" } else { "costs" };
     let more = if saving > 0.0 { "" } else { " more" };
-    format!(
-        "* The pool {word} {} ({}){more} against memory for each host's own peak.\n\
-         * {} are stranded at the moment of the highest joint demand with the pool, {} without.",
-        money((other.price - pool.price).abs()),
-        share_words(saving.abs()),
-        gib(pool.stranded_gib),
-        gib(other.stranded_gib),
-    )
+    vec![
+        format!(
+            "The pool {word} {} ({}){more} against memory for each host's own peak.",
+            money((other.price - pool.price).abs()),
+            share_words(saving.abs()),
+        ),
+        format!(
+            "{} are stranded at the moment of the highest joint demand with the pool, {} without.",
+            gib(pool.stranded_gib),
+            gib(other.stranded_gib),
+        ),
+    ]
 }
 
 fn offers(all: &Compared<'_>) -> Table {
@@ -308,9 +326,9 @@ fn offers(all: &Compared<'_>) -> Table {
 }
 
 fn sensitivities(all: &Compared<'_>) -> String {
-    let Some(first) = all.sensitivities.first() else {
+    if all.sensitivities.is_empty() {
         return String::new();
-    };
+    }
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_header([
@@ -331,11 +349,7 @@ fn sensitivities(all: &Compared<'_>) -> String {
             even.unwrap_or_else(|| "none".to_owned()),
         ]);
     }
-    format!(
-        "* The answer depends most on `{}`.\n\nEvery price at half and twice its value, alone; \
-         change one with --set:\n{table}\n",
-        first.path
-    )
+    format!("\nEvery price at half and twice its value, alone; change one with --set:\n{table}\n")
 }
 
 #[cfg(test)]
