@@ -29,6 +29,7 @@ pub(crate) mod precedence;
 mod range_frames;
 mod scan_statistics;
 mod timestamps;
+mod top_groups;
 mod zeros;
 
 pub(crate) use checked_sum::checked_sum;
@@ -58,6 +59,7 @@ use overflow::{CheckedArithmetic, CheckedConstants, WindowArguments};
 use range_frames::WholeRangeFrames;
 use scan_statistics::ScanStatistics;
 use std::sync::Arc;
+use top_groups::TopGroups;
 use zeros::OneZero;
 
 /// Adds the rules and functions that correct wrong answers of DataFusion 55 to a session with its
@@ -71,6 +73,7 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     physical.insert(0, Arc::new(NullFilled));
     physical.insert(0, Arc::new(CheckedArithmetic));
     physical.push(Arc::new(WholeRangeFrames));
+    physical.push(Arc::new(TopGroups));
     let mut builder = builder
         .with_analyzer_rule(Arc::new(CountedSets))
         .with_analyzer_rule(Arc::new(HiddenConstants))
@@ -87,10 +90,14 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     // A simplified expression may be nullable in the logical plan and not in the physical one; that
     // changes no answer.
     let config = builder.config().get_or_insert_default();
-    config
-        .options_mut()
-        .execution
-        .skip_physical_aggregate_schema_check = true;
+    let options = config.options_mut();
+    options.execution.skip_physical_aggregate_schema_check = true;
+    // A plan that runs again keeps the filters that `min`, `max` and `LIMIT` made while it ran, and
+    // loses the rows that they are for. Placed tables take no such filters in any case.
+    options.optimizer.enable_dynamic_filter_pushdown = false;
+    options.optimizer.enable_topk_dynamic_filter_pushdown = false;
+    options.optimizer.enable_join_dynamic_filter_pushdown = false;
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     // Later functions replace earlier ones of the same name.
     let functions = builder.aggregate_functions().get_or_insert_default();
     functions.extend(float_extremes());

@@ -1,6 +1,6 @@
 //! `ORDER BY` inside aggregates, and joins that sort.
 
-use super::{run, session, text};
+use super::{number, run, session, text};
 
 #[test]
 fn distinct_values_come_in_the_order_that_is_written() {
@@ -138,4 +138,40 @@ fn zeros_of_either_sign_are_one_value_of_a_key() {
             assert_eq!(text(&mut session, &query), rows, "{query}");
         }
     }
+}
+
+#[test]
+fn the_first_groups_of_groups_are_made_of_all_groups_below() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE t AS SELECT value AS k, value % 10 AS v FROM range(40)",
+    )
+    .unwrap();
+    // Each value is the largest of four groups.
+    let inner = "SELECT k, max(v) AS m FROM t GROUP BY k";
+    for (query, rows) in [
+        (
+            format!("SELECT m FROM ({inner}) AS q GROUP BY m ORDER BY m DESC LIMIT 8"),
+            8,
+        ),
+        (
+            format!("SELECT DISTINCT m FROM ({inner}) AS q ORDER BY m DESC LIMIT 20"),
+            10,
+        ),
+        // Names that change places on the way.
+        (
+            format!(
+                "SELECT DISTINCT k FROM (SELECT m AS k, k AS m FROM ({inner}) AS q) AS p \
+                 ORDER BY k DESC LIMIT 9"
+            ),
+            9,
+        ),
+        (format!("{inner} ORDER BY m DESC LIMIT 8"), 8),
+    ] {
+        let count = format!("SELECT count(*) FROM ({query}) AS all_rows");
+        assert_eq!(number(&mut session, &count), rows, "{query}");
+    }
+    let largest = format!("SELECT min(m) FROM ({inner} ORDER BY m DESC LIMIT 8) AS q");
+    assert_eq!(number(&mut session, &largest), 8);
 }
