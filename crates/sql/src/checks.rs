@@ -42,20 +42,11 @@ const WITHOUT_EFFECT: [(&str, &str); 24] = [
     ("runtime.list_files_cache", OWN_READERS),
     ("runtime.file_statistics_cache", OWN_READERS),
     ("format.", OWN_WRITERS),
-    ("optimizer.enable_dynamic_filter_pushdown", NO_FILTERS),
-    ("optimizer.enable_topk_dynamic_filter_pushdown", NO_FILTERS),
-    ("optimizer.enable_join_dynamic_filter_pushdown", NO_FILTERS),
-    (
-        "optimizer.enable_aggregate_dynamic_filter_pushdown",
-        NO_FILTERS,
-    ),
     ("spark.", "there are no functions of Spark"),
     ("sql_parser.enable_options_value_normalization", OWN_READERS),
 ];
 
 const ONE_SCHEMA: &str = "there is one schema, public";
-const NO_FILTERS: &str =
-    "placed tables take no filters from operators, and plans that run again would keep old ones";
 const OWN_READERS: &str = "files are loaded once, by Tierloom's own readers";
 const OWN_WRITERS: &str = "rows are written by Tierloom's own writers";
 
@@ -273,7 +264,6 @@ mod tests {
             "datafusion.execution.listing_table_ignore_subdirectory",
             "DATAFUSION.catalog.default_schema",
             "datafusion.format.null",
-            "datafusion.optimizer.enable_topk_dynamic_filter_pushdown",
         ] {
             let message = setting(none).unwrap_err().to_string();
             assert!(message.contains("no effect"), "{message}");

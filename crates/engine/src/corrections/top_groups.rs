@@ -15,10 +15,10 @@ use std::sync::Arc;
 ///
 /// `ORDER BY x LIMIT n` over an aggregation needs its first n groups only, if x is its key or its
 /// `min` or `max`. DataFusion 55 looks for the column by its name and goes on below that
-/// aggregation: `SELECT m FROM (SELECT max(v) AS m FROM t GROUP BY k) GROUP BY m ORDER BY m LIMIT n`
-/// keeps n groups of the inner one too, although several of them may be one group of the outer one.
-/// This rule follows the position of the column, and takes back what goes further. It must run
-/// after DataFusion's.
+/// aggregation. `SELECT m FROM (SELECT max(v) AS m FROM t GROUP BY k) GROUP BY m ORDER BY m LIMIT
+/// 5` keeps five groups of the inner one too, although several may be one of the outer one. This
+/// rule follows the position of the column, and takes back what goes further. It must run after
+/// DataFusion's.
 #[derive(Debug, Default)]
 pub(crate) struct TopGroups;
 
@@ -28,7 +28,7 @@ impl PhysicalOptimizerRule for TopGroups {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        checked(plan, Wanted::All)
+        checked(plan, Needed::All)
     }
 
     fn name(&self) -> &str {
@@ -42,7 +42,7 @@ impl PhysicalOptimizerRule for TopGroups {
 
 /// The rows of an operator that those above need.
 #[derive(Debug, Clone, Copy)]
-enum Wanted {
+enum Needed {
     All,
     /// The first by the column at this position.
     First(usize),
@@ -50,30 +50,30 @@ enum Wanted {
     FirstPartial(usize),
 }
 
-impl Wanted {
+impl Needed {
     /// The same, by the position that `of` has for the column.
-    fn at(self, of: impl Fn(usize) -> Option<usize>) -> Wanted {
+    fn at(self, of: impl Fn(usize) -> Option<usize>) -> Needed {
         match self {
-            Wanted::All => Wanted::All,
-            Wanted::First(column) => of(column).map_or(Wanted::All, Wanted::First),
-            Wanted::FirstPartial(column) => of(column).map_or(Wanted::All, Wanted::FirstPartial),
+            Needed::All => Needed::All,
+            Needed::First(column) => of(column).map_or(Needed::All, Needed::First),
+            Needed::FirstPartial(column) => of(column).map_or(Needed::All, Needed::FirstPartial),
         }
     }
 }
 
-fn checked(plan: Arc<dyn ExecutionPlan>, wanted: Wanted) -> Result<Arc<dyn ExecutionPlan>> {
+fn checked(plan: Arc<dyn ExecutionPlan>, needed: Needed) -> Result<Arc<dyn ExecutionPlan>> {
     let (plan, below) = match plan.downcast_ref::<AggregateExec>() {
         Some(aggregate) => {
-            let first = is_first(aggregate, wanted);
+            let first = is_first(aggregate, needed);
             let limits = aggregate.limit_options();
             let cut = limits.is_some_and(|limit| limit.descending().is_some());
-            let below = match (wanted, aggregate.mode()) {
-                (Wanted::First(column), AggregateMode::Final | AggregateMode::FinalPartitioned)
+            let below = match (needed, aggregate.mode()) {
+                (Needed::First(column), AggregateMode::Final | AggregateMode::FinalPartitioned)
                     if first =>
                 {
-                    Wanted::FirstPartial(column)
+                    Needed::FirstPartial(column)
                 }
-                _ => Wanted::All,
+                _ => Needed::All,
             };
             match cut && !first {
                 true => {
@@ -84,7 +84,7 @@ fn checked(plan: Arc<dyn ExecutionPlan>, wanted: Wanted) -> Result<Arc<dyn Execu
             }
         }
         None => {
-            let below = wanted_below(&plan, wanted);
+            let below = needed_below(&plan, needed);
             (plan, below)
         }
     };
@@ -103,14 +103,14 @@ fn checked(plan: Arc<dyn ExecutionPlan>, wanted: Wanted) -> Result<Arc<dyn Execu
     plan.with_new_children(changed)
 }
 
-/// Whether the first groups of the aggregation are the rows that are wanted of it.
-fn is_first(aggregate: &AggregateExec, wanted: Wanted) -> bool {
+/// Whether the first groups of the aggregation are the rows that are needed of it.
+fn is_first(aggregate: &AggregateExec, needed: Needed) -> bool {
     let partial = *aggregate.mode() == AggregateMode::Partial;
-    let column = match wanted {
-        Wanted::All => return false,
-        Wanted::First(column) if !partial => column,
-        Wanted::FirstPartial(column) if partial => column,
-        Wanted::First(_) | Wanted::FirstPartial(_) => return false,
+    let column = match needed {
+        Needed::All => return false,
+        Needed::First(column) if !partial => column,
+        Needed::FirstPartial(column) if partial => column,
+        Needed::First(_) | Needed::FirstPartial(_) => return false,
     };
     // The key comes first, then the one aggregate, whose partial state is its value.
     match aggregate.aggr_expr() {
@@ -121,24 +121,24 @@ fn is_first(aggregate: &AggregateExec, wanted: Wanted) -> bool {
 }
 
 /// The rows that an operator needs of its children.
-fn wanted_below(plan: &Arc<dyn ExecutionPlan>, wanted: Wanted) -> Wanted {
+fn needed_below(plan: &Arc<dyn ExecutionPlan>, needed: Needed) -> Needed {
     let position = |expr: &Arc<dyn datafusion::physical_plan::PhysicalExpr>| {
         expr.downcast_ref::<Column>().map(Column::index)
     };
     if let Some(sort) = plan.downcast_ref::<SortExec>() {
         return match (sort.fetch(), sort.expr().as_ref()) {
-            (Some(_), [by]) => position(&by.expr).map_or(Wanted::All, Wanted::First),
-            _ => Wanted::All,
+            (Some(_), [by]) => position(&by.expr).map_or(Needed::All, Needed::First),
+            _ => Needed::All,
         };
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        return wanted.at(|column| position(&projection.expr().get(column)?.expr));
+        return needed.at(|column| position(&projection.expr().get(column)?.expr));
     }
     match plan.children().as_slice() {
         [child] if child.schema() == plan.schema() => match plan.cardinality_effect() {
-            CardinalityEffect::Equal => wanted,
-            _ => Wanted::All,
+            CardinalityEffect::Equal => needed,
+            _ => Needed::All,
         },
-        _ => Wanted::All,
+        _ => Needed::All,
     }
 }

@@ -175,3 +175,29 @@ fn the_first_groups_of_groups_are_made_of_all_groups_below() {
     let largest = format!("SELECT min(m) FROM ({inner} ORDER BY m DESC LIMIT 8) AS q");
     assert_eq!(number(&mut session, &largest), 8);
 }
+
+#[test]
+fn a_second_run_has_no_filters_of_the_first() {
+    let mut session = session();
+    for make in [
+        "CREATE TABLE t AS SELECT value AS k, value % 10 AS v FROM range(40)",
+        "CREATE VIEW first AS SELECT v AS c FROM t ORDER BY v LIMIT 18",
+        "SET tierloom.threads = 4",
+    ] {
+        run(&mut session, make).unwrap();
+    }
+    let least = "SELECT min(c) FROM (SELECT DISTINCT c FROM first) AS q WHERE c % -3 <= 93";
+    let top = "SELECT sum(v) FROM (SELECT v FROM t ORDER BY v DESC LIMIT 3) AS q";
+    let join = "SELECT count(*) FROM t JOIN (SELECT * FROM t WHERE v > 8) AS u ON t.k = u.k";
+    let on = "SET datafusion.optimizer.enable_dynamic_filter_pushdown = true";
+    for setting in ["", on] {
+        if !setting.is_empty() {
+            run(&mut session, setting).unwrap();
+        }
+        for _ in 0..3 {
+            assert_eq!(number(&mut session, least), 0, "{setting}");
+            assert_eq!(number(&mut session, top), 27, "{setting}");
+            assert_eq!(number(&mut session, join), 4, "{setting}");
+        }
+    }
+}
