@@ -1,5 +1,6 @@
 //! Tests of the engine that can share a process: one program is linked once, where one for each
-//! file took 200 MB of disk and a link each.
+//! file took 200 MB of disk and a link each. Those of the adaptive driver and of routing are alone:
+//! they time real threads, or replace the allocator.
 
 mod adapt;
 mod answers;
@@ -8,7 +9,6 @@ mod capture;
 mod code_filters;
 #[path = "../common/mod.rs"]
 mod common;
-mod driver;
 mod encodings;
 mod plans;
 mod pooled;

@@ -1,7 +1,8 @@
 //! The adaptive controller steers queries on a simulated machine: pages move between simulated
 //! nodes, and times are those that the model gives for that machine.
 
-use crate::common;
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
