@@ -2,6 +2,7 @@
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -88,19 +89,12 @@ fn checked(plan: Arc<dyn ExecutionPlan>, needed: Needed) -> Result<Arc<dyn Execu
             (plan, below)
         }
     };
-    let children: Vec<_> = plan.children().into_iter().cloned().collect();
-    if children.is_empty() {
-        return Ok(plan);
-    }
-    let mut changed = Vec::with_capacity(children.len());
-    for child in &children {
-        changed.push(checked(Arc::clone(child), below)?);
-    }
-    let same = children.iter().zip(&changed);
-    if same.into_iter().all(|(a, b)| Arc::ptr_eq(a, b)) {
-        return Ok(plan);
-    }
-    plan.with_new_children(changed)
+    plan.map_children(|child| {
+        let whole = checked(Arc::clone(&child), below)?;
+        let changed = !Arc::ptr_eq(&child, &whole);
+        Ok(Transformed::new_transformed(whole, changed))
+    })
+    .data()
 }
 
 /// Whether the first groups of the aggregation are the rows that are needed of it.
