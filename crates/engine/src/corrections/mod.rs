@@ -17,6 +17,7 @@ mod grouping_sets;
 mod guarded;
 mod in_lists;
 mod intervals;
+mod kept_types;
 mod merged_columns;
 mod null_filled;
 mod null_in;
@@ -50,6 +51,7 @@ use group_filters::GroupFilters;
 use grouping_sets::HiddenConstants;
 use guarded::GuardedConditions;
 use in_lists::MergedLists;
+use kept_types::KeptTypes;
 use null_filled::NullFilled;
 use null_in::ThreeValuedIn;
 use null_rules::NullableSubqueries;
@@ -114,6 +116,7 @@ pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let corrected = rules
         .map(Except::around)
         .flat_map(|rule| match rule.name() {
+            KeptTypes::NAME => vec![Arc::new(KeptTypes(rule)) as _],
             GroupFilters::NAME => vec![Arc::new(GroupFilters::default()) as _],
             SIMPLIFIER => vec![
                 Arc::new(CheckedConstants) as _,
@@ -169,7 +172,7 @@ mod tests {
     #[test]
     fn each_correction_of_a_rule_finds_one_of_datafusion() {
         let rules = Optimizer::new().rules;
-        let replaced = [GroupFilters::NAME, SIMPLIFIER];
+        let replaced = [GroupFilters::NAME, KeptTypes::NAME, SIMPLIFIER];
         for name in Except::names().into_iter().chain(replaced) {
             let same = rules.iter().filter(|rule| rule.name() == name);
             assert_eq!(same.count(), 1, "{name}");

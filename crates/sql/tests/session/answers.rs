@@ -597,3 +597,24 @@ fn a_window_over_a_constant_key_of_a_fused_aggregation_finds_its_input_sorted() 
         assert_eq!(text(&mut session, query), right, "{query}");
     }
 }
+
+#[test]
+fn sums_of_decimals_keep_their_type_beside_distinct_values() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE f AS SELECT CAST(value AS DECIMAL(10, 2)) AS m, value % 3 AS k FROM range(10)",
+    )
+    .unwrap();
+    for (having, rows) in [
+        ("= 45", 1),
+        ("<> 45.00", 0),
+        ("> CAST('44.99' AS DECIMAL(38, 2))", 1),
+    ] {
+        let query = format!("SELECT count(DISTINCT k) AS n FROM f HAVING sum(m) {having}");
+        let count = format!("SELECT count(*) FROM ({query}) AS q");
+        assert_eq!(number(&mut session, &count), rows, "{query}");
+    }
+    let types = "SELECT arrow_typeof(s) FROM (SELECT sum(m) AS s, count(DISTINCT k) FROM f) AS q";
+    assert_eq!(text(&mut session, types), "\"Decimal128(20, 2)\"");
+}

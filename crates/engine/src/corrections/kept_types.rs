@@ -1,0 +1,65 @@
+//! Rules that change the types of columns.
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use std::sync::Arc;
+
+/// `single_distinct_aggregation_to_group_by` of DataFusion 55, with the types of before.
+///
+/// It groups by what is counted once, and adds the sums of these groups. A sum of decimals has ten
+/// digits more than they have, and so a sum of sums twenty: the type of the column changes, and a
+/// `HAVING` above, which was planned for the other type, fails.
+#[derive(Debug)]
+pub(crate) struct KeptTypes(pub Arc<dyn OptimizerRule + Send + Sync>);
+
+impl KeptTypes {
+    pub(crate) const NAME: &str = "single_distinct_aggregation_to_group_by";
+}
+
+impl OptimizerRule for KeptTypes {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let before = Arc::clone(plan.schema());
+        let done = self.0.rewrite(plan, config)?;
+        if !done.transformed || same_types(&before, done.data.schema()) {
+            return Ok(done);
+        }
+        done.map_data(|plan| as_before(plan, &before))
+    }
+}
+
+fn same_types(one: &DFSchema, other: &DFSchema) -> bool {
+    let types = one.fields().iter().zip(other.fields());
+    types
+        .into_iter()
+        .all(|(a, b)| a.data_type() == b.data_type())
+}
+
+/// The columns of `plan` with the types and names of `before`.
+fn as_before(plan: LogicalPlan, before: &DFSchema) -> Result<LogicalPlan> {
+    let now = Arc::clone(plan.schema());
+    let columns = now.iter().zip(before.iter());
+    let columns = columns.map(|((table, field), (of, was))| {
+        let column = Expr::Column(Column::new(table.cloned(), field.name()));
+        let cast = column.cast_to(was.data_type(), &now)?;
+        Ok(cast.alias_qualified(of.cloned(), was.name()))
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    Ok(LogicalPlan::Projection(Projection::try_new(
+        columns,
+        Arc::new(plan),
+    )?))
+}
