@@ -37,22 +37,8 @@ impl Generator<'_> {
         {
             return (*query, known);
         }
-        let alias = "old".to_owned();
-        let columns = table.columns.iter();
-        let items = columns.map(|c| Item {
-            expr: Expr::column(&alias, &c.name),
-            name: c.name.clone(),
-            inexact: !c.exact,
-        });
-        let select = Select {
-            items: items.collect(),
-            from: vec![FromItem {
-                relation: Relation::table(&table.name, &alias),
-                joins: Vec::new(),
-            }],
-            ..Select::default()
-        };
-        (Query::of(select), table.columns.clone())
+        let (select, known, _) = self.all_of(table);
+        (Query::of(select), known)
     }
 
     /// A subquery over `table` with the same column names.
