@@ -41,7 +41,8 @@ impl Sources {
         logical: &LogicalPlan,
         names: Vec<TableReference>,
     ) -> Option<Self> {
-        if !is_stable(logical) {
+        let settings = settings(context);
+        if !is_stable(logical) || keeps_filters(&settings) {
             return None;
         }
         let mut known = Vec::with_capacity(names.len());
@@ -51,7 +52,7 @@ impl Sources {
         }
         Some(Sources {
             names: known,
-            settings: settings(context),
+            settings,
         })
     }
 
@@ -121,6 +122,16 @@ impl PlanCache {
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
     }
+}
+
+/// Whether plans may have filters that change while they run, which a second run would keep. They
+/// are off unless a statement has set them.
+fn keeps_filters(settings: &ConfigOptions) -> bool {
+    let optimizer = &settings.optimizer;
+    optimizer.enable_dynamic_filter_pushdown
+        || optimizer.enable_topk_dynamic_filter_pushdown
+        || optimizer.enable_join_dynamic_filter_pushdown
+        || optimizer.enable_aggregate_dynamic_filter_pushdown
 }
 
 /// Whether planning again would give the same plan for the same tables.

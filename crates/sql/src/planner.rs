@@ -48,17 +48,6 @@ pub(super) fn parse(engine: &Engine, piece: &Piece) -> Result<Parsed, SqlError> 
     })
 }
 
-/// Whether plans may have filters that change while they run, which a second run would keep. They
-/// are off unless a statement has set them.
-fn keeps_filters(engine: &Engine) -> bool {
-    let state = engine.context().state();
-    let optimizer = &state.config_options().optimizer;
-    optimizer.enable_dynamic_filter_pushdown
-        || optimizer.enable_topk_dynamic_filter_pushdown
-        || optimizer.enable_join_dynamic_filter_pushdown
-        || optimizer.enable_aggregate_dynamic_filter_pushdown
-}
-
 impl<'s> Planner<'s> {
     pub fn new(catalog: &'s Catalog, running: &'s Running) -> Self {
         Planner { catalog, running }
@@ -76,9 +65,6 @@ impl<'s> Planner<'s> {
     ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
         let stop = || watch.stopped();
         let engine = self.catalog.engine();
-        if keeps_filters(engine) {
-            return self.plan_of(self.optimised(sql, watch)?, watch);
-        }
         let planned = engine.plan_until(NAME, sql, self.running.levels, &stop);
         let planned = planned.map_err(|e| self.failed(&e))?;
         // A cached plan may have run before, so its operators need fresh state.
