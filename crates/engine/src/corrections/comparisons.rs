@@ -271,27 +271,29 @@ fn compare_with_rows(value: &mut Expr, query: &mut Subquery, schema: &DFSchema) 
     };
     let name = output.schema_name().to_string();
     let output = output.clone().unalias();
+    let decimal = output.get_type(inside)?;
     let plain = match put_into_dictionary(value, schema)? {
         None => put_into_dictionary(&output, inside)?,
         plain => plain,
     };
-    if let Some(plain) = plain {
-        let output = as_plain(output, &plain, inside)?.alias(name);
-        let rows = Projection::try_new(vec![output], Arc::clone(&projection.input))?;
-        query.subquery = Arc::new(LogicalPlan::Projection(rows));
-        *value = as_plain(value.clone(), &plain, schema)?;
-        return Ok(true);
-    }
-    let decimal = output.get_type(inside)?;
-    if !is_converted_float(value, &decimal, schema)?
-        && !is_converted_float(&output, &decimal, inside)?
+    let (exact, output) = if let Some(plain) = plain {
+        (
+            as_plain(value.clone(), &plain, schema)?,
+            as_plain(output, &plain, inside)?,
+        )
+    } else if is_converted_float(value, &decimal, schema)?
+        || is_converted_float(&output, &decimal, inside)?
     {
+        (
+            as_double(value.clone(), &decimal, schema)?,
+            as_double(output, &decimal, inside)?,
+        )
+    } else {
         return Ok(false);
-    }
-    let output = as_double(output, &decimal, inside)?.alias(name);
-    let rows = Projection::try_new(vec![output], Arc::clone(&projection.input))?;
+    };
+    let rows = Projection::try_new(vec![output.alias(name)], Arc::clone(&projection.input))?;
     query.subquery = Arc::new(LogicalPlan::Projection(rows));
-    *value = as_double(value.clone(), &decimal, schema)?;
+    *value = exact;
     Ok(true)
 }
 

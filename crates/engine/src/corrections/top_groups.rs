@@ -63,31 +63,12 @@ impl Needed {
 }
 
 fn checked(plan: Arc<dyn ExecutionPlan>, needed: Needed) -> Result<Arc<dyn ExecutionPlan>> {
-    let (plan, below) = match plan.downcast_ref::<AggregateExec>() {
-        Some(aggregate) => {
-            let first = is_first(aggregate, needed);
-            let limits = aggregate.limit_options();
-            let cut = limits.is_some_and(|limit| limit.descending().is_some());
-            let below = match (needed, aggregate.mode()) {
-                (Needed::First(column), AggregateMode::Final | AggregateMode::FinalPartitioned)
-                    if first =>
-                {
-                    Needed::FirstPartial(column)
-                }
-                _ => Needed::All,
-            };
-            match cut && !first {
-                true => {
-                    let whole = aggregate.with_new_limit_options(None);
-                    (Arc::new(whole) as Arc<dyn ExecutionPlan>, below)
-                }
-                false => (plan, below),
-            }
+    let below = needed_below(&plan, needed);
+    let plan = match plan.downcast_ref::<AggregateExec>() {
+        Some(aggregate) if is_cut(aggregate) && !is_first(aggregate, needed) => {
+            Arc::new(aggregate.with_new_limit_options(None)) as _
         }
-        None => {
-            let below = needed_below(&plan, needed);
-            (plan, below)
-        }
+        _ => plan,
     };
     plan.map_children(|child| {
         let whole = checked(Arc::clone(&child), below)?;
@@ -95,6 +76,12 @@ fn checked(plan: Arc<dyn ExecutionPlan>, needed: Needed) -> Result<Arc<dyn Execu
         Ok(Transformed::new_transformed(whole, changed))
     })
     .data()
+}
+
+/// Whether the aggregation keeps only its first groups by their order.
+fn is_cut(aggregate: &AggregateExec) -> bool {
+    let limit = aggregate.limit_options();
+    limit.is_some_and(|limit| limit.descending().is_some())
 }
 
 /// Whether the first groups of the aggregation are the rows that are needed of it.
@@ -122,6 +109,16 @@ fn needed_below(plan: &Arc<dyn ExecutionPlan>, needed: Needed) -> Needed {
     if let Some(sort) = plan.downcast_ref::<SortExec>() {
         return match (sort.fetch(), sort.expr().as_ref()) {
             (Some(_), [by]) => position(&by.expr).map_or(Needed::All, Needed::First),
+            _ => Needed::All,
+        };
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        return match (needed, aggregate.mode()) {
+            (Needed::First(column), AggregateMode::Final | AggregateMode::FinalPartitioned)
+                if is_first(aggregate, needed) =>
+            {
+                Needed::FirstPartial(column)
+            }
             _ => Needed::All,
         };
     }

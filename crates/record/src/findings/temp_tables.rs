@@ -1,6 +1,6 @@
 //! What follows from scripts whose temporary tables were at different places.
 
-use crate::TempTablesRecord;
+use crate::{TempTablesRecord, geometric_mean};
 
 /// How the places compare with the first one, as sentences: the answer first.
 pub fn of_temp_tables(records: &[TempTablesRecord]) -> Vec<String> {
@@ -20,16 +20,17 @@ pub fn of_temp_tables(records: &[TempTablesRecord]) -> Vec<String> {
             .filter(|record| record.place == *place)
             .filter_map(|record| Some((ratio(records, record, &first.place)?, &*record.query)))
             .collect();
-        let Some(slowest) = ratios.iter().max_by(|a, b| a.0.total_cmp(&b.0)) else {
+        let slowest = ratios.iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        let mean = geometric_mean(ratios.iter().map(|(ratio, _)| *ratio));
+        let (Some(slowest), Some(mean)) = (slowest, mean) else {
             continue;
         };
-        let mean = ratios.iter().map(|(ratio, _)| ratio.ln()).sum::<f64>() / ratios.len() as f64;
         sentences.push(format!(
             "{} {}: with temporary tables in {place}, scripts take {:.2} times as long as in {} \
              (geometric mean of {}; most in {}: {:.2}).",
             first.workload,
             first.scale_factor,
-            mean.exp(),
+            mean,
             first.place,
             ratios.len(),
             slowest.1,
