@@ -9,6 +9,13 @@ use std::path::Path;
 use tierloom_record::{RecordSet, RecordWriter, atomic_write};
 use tierloom_report::{ReportOptions, render};
 
+/// How this program was built, as records say it.
+pub const BUILD: &str = if cfg!(debug_assertions) {
+    "dev"
+} else {
+    "release"
+};
+
 /// Writes `text` to stdout.
 ///
 /// # Errors

@@ -139,12 +139,7 @@ pub fn open_session() -> Session {
         commit: option_env!("TIERLOOM_COMMIT")
             .filter(|commit| !commit.is_empty())
             .map(str::to_owned),
-        build: if cfg!(debug_assertions) {
-            "dev"
-        } else {
-            "release"
-        }
-        .into(),
+        build: crate::output::BUILD.into(),
         command: std::env::args().collect(),
         samples: false,
     }

@@ -6,13 +6,6 @@ use crate::output;
 use std::time::SystemTime;
 use tierloom_record::{Record, RecordWriter, SCHEMA, Spread, atomic_write};
 
-/// How this program was built, as records say it.
-pub(super) const BUILD: &str = if cfg!(debug_assertions) {
-    "dev"
-} else {
-    "release"
-};
-
 /// The time, RFC 3339.
 pub(super) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()

@@ -259,7 +259,7 @@ impl Restarts<'_> {
             provenance: Provenance::Measured,
             made_at: output::now(),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            build: output::BUILD.to_owned(),
+            build: crate::output::BUILD.to_owned(),
             workload: self.workload.id().to_owned(),
             scale_factor: self.workload.scale_factor(),
             threads: self.options.threads.and_then(|n| u32::try_from(n).ok()),
