@@ -42,7 +42,7 @@ pub use arrow;
 pub use arrow::array::RecordBatch;
 pub use coded::{CodedColumn, Domain, MAX_LISTED_CODES};
 pub use column::{ColumnFacts, PlacedColumn};
-pub use corrections::corrected;
+pub use corrections::{corrected, with_one_nan};
 pub use error::EngineError;
 pub use pass_through::PassThrough;
 pub use provider::PlacedTableProvider;

@@ -1,6 +1,6 @@
 //! DataFusion's logical rules that are right but for some plans.
 
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -38,11 +38,12 @@ impl Except {
     }
 }
 
-const EXCEPTIONS: [(&str, IsLeft); 4] = [
+const EXCEPTIONS: [(&str, IsLeft); 5] = [
     ("eliminate_group_by_constant", has_one_key_name_twice),
     ("eliminate_duplicated_expr", is_sort),
     ("eliminate_cross_join", has_null_equal_inner_join),
     ("extract_equijoin_predicate", is_null_equal_join),
+    ("eliminate_join", is_over_outer_join_of_joins),
 ];
 
 impl OptimizerRule for Except {
@@ -64,6 +65,23 @@ impl OptimizerRule for Except {
             false => self.rule.rewrite(plan, config),
         }
     }
+}
+
+/// Outer joins stay where joins are below them.
+///
+/// The rule of DataFusion 55 removes an outer join of which one side is not used, if the join finds
+/// at most one row of that side for each of the other. It goes by the dependencies of [`is_sort`]:
+/// a column that was unique before an inner join is not unique after it.
+///
+/// It looks at the operators above the join, which show what is used.
+fn is_over_outer_join_of_joins(plan: &LogicalPlan) -> Result<bool> {
+    let is_join = |below: &LogicalPlan| Ok(matches!(below, LogicalPlan::Join(_)));
+    plan.exists(|node| match node {
+        LogicalPlan::Join(join) if join.join_type != JoinType::Inner => {
+            Ok(join.left.exists(is_join)? || join.right.exists(is_join)?)
+        }
+        _ => Ok(false),
+    })
 }
 
 /// Sorts keep all of their keys.

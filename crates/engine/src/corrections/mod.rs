@@ -19,6 +19,7 @@ mod in_lists;
 mod intervals;
 mod kept_types;
 mod merged_columns;
+mod nans;
 mod null_filled;
 mod null_in;
 mod null_rules;
@@ -29,12 +30,14 @@ mod overflow;
 pub(crate) mod precedence;
 mod range_frames;
 mod scan_statistics;
+mod select_names;
 mod timestamps;
 mod top_groups;
 mod zeros;
 
 pub(crate) use checked_sum::checked_sum;
 pub(crate) use merged_columns::NoMergedOuterColumns;
+pub use nans::with_one_nan;
 pub(crate) use null_rules::PlainAntiJoins;
 
 use comparisons::ExactComparisons;
@@ -52,6 +55,7 @@ use grouping_sets::HiddenConstants;
 use guarded::GuardedConditions;
 use in_lists::MergedLists;
 use kept_types::KeptTypes;
+use nans::OneNan;
 use null_filled::NullFilled;
 use null_in::ThreeValuedIn;
 use null_rules::NullableSubqueries;
@@ -62,7 +66,7 @@ use range_frames::WholeRangeFrames;
 use scan_statistics::ScanStatistics;
 use std::sync::Arc;
 use top_groups::TopGroups;
-use zeros::OneZero;
+use zeros::{BothZeros, OneZero};
 
 /// Adds the rules and functions that correct wrong answers of DataFusion 55 to a session with its
 /// default features.
@@ -85,6 +89,7 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(MergedLists))
         .with_analyzer_rule(Arc::new(OrderedAggregates))
         .with_analyzer_rule(Arc::new(OneZero))
+        .with_analyzer_rule(Arc::new(OneNan))
         .with_analyzer_rule(Arc::new(WindowArguments))
         .with_analyzer_rule(Arc::new(NullableSubqueries))
         .with_optimizer_rules(logical_rules())
@@ -125,7 +130,8 @@ pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             ],
             _ => vec![rule],
         });
-    corrected.collect()
+    // After those that make lists of comparisons.
+    corrected.chain([Arc::new(BothZeros) as _]).collect()
 }
 
 /// Rewrites the expressions of one operator from their leaves up, and keeps the names of their
@@ -134,11 +140,18 @@ fn rewrite_expressions(
     node: LogicalPlan,
     mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
+    rewrite_whole_expressions(node, |expr| expr.transform_up(&mut rewrite))
+}
+
+/// Rewrites each expression of one operator at once, and keeps the names of their results.
+fn rewrite_whole_expressions(
+    node: LogicalPlan,
+    mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&node);
     node.map_expressions(|expr| {
         let name = names.save(&expr);
-        let rewritten = expr.transform_up(&mut rewrite)?;
-        Ok(rewritten.update_data(|e| name.restore(e)))
+        Ok(rewrite(expr)?.update_data(|e| name.restore(e)))
     })
 }
 
@@ -178,7 +191,7 @@ mod tests {
             assert_eq!(same.count(), 1, "{name}");
         }
         assert_eq!(GroupFilters::default().name(), GroupFilters::NAME);
-        // Two rules are added before the simplifier.
-        assert_eq!(logical_rules().len(), rules.len() + 2);
+        // Two rules are added before the simplifier, and one at the end.
+        assert_eq!(logical_rules().len(), rules.len() + 3);
     }
 }

@@ -1,9 +1,11 @@
 //! SQL text to a syntax tree, with operators that bind as tightly as SQL says.
 
+use super::select_names::SelectNames;
 use datafusion::common::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::{CopyToSource, Statement};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, VisitMut, VisitorMut};
+use std::convert::Infallible;
 use std::mem;
 use std::ops::ControlFlow;
 
@@ -16,35 +18,44 @@ pub(crate) fn statement(state: &SessionState, sql: &str) -> Result<Statement> {
     let mut statement = state.sql_to_statement(sql, &dialect)?;
     // Only statements with these words can be wrong.
     if sql.to_ascii_uppercase().contains("DISTINCT") {
-        bind_tighter(&mut statement);
+        correct(&mut statement, &mut TighterBinding);
     }
+    correct(&mut statement, &mut SelectNames);
     Ok(statement)
+}
+
+/// Shows all of a statement that is a query, or has one, to `correction`.
+fn correct(statement: &mut Statement, correction: &mut impl VisitorMut<Break = Infallible>) {
+    // It never breaks.
+    let _ = match statement {
+        Statement::Statement(inner) => inner.visit(correction),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => query.visit(correction),
+            CopyToSource::Relation(_) => ControlFlow::Continue(()),
+        },
+        Statement::Explain(explain) => {
+            correct(&mut explain.statement, correction);
+            ControlFlow::Continue(())
+        }
+        _ => ControlFlow::Continue(()),
+    };
 }
 
 /// Corrects what `IS [NOT] DISTINCT FROM` compares with.
 ///
 /// The parser of DataFusion 55 takes all that follows for the right side: it reads `a IS DISTINCT
 /// FROM b AND c` as `a IS DISTINCT FROM (b AND c)`.
-fn bind_tighter(statement: &mut Statement) {
+struct TighterBinding;
+
+impl VisitorMut for TighterBinding {
+    type Break = Infallible;
+
     // From the leaves to the root: what is moved out of a comparison may have to be moved out of
     // the operators above it as well.
-    let correct = |expr: &mut Expr| {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
         regroup(expr);
-        ControlFlow::<()>::Continue(())
-    };
-    // The closure never breaks.
-    let _ = match statement {
-        Statement::Statement(inner) => visit_expressions_mut(inner, correct),
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => visit_expressions_mut(query, correct),
-            CopyToSource::Relation(_) => ControlFlow::Continue(()),
-        },
-        Statement::Explain(explain) => {
-            bind_tighter(&mut explain.statement);
-            ControlFlow::Continue(())
-        }
-        _ => ControlFlow::Continue(()),
-    };
+        ControlFlow::Continue(())
+    }
 }
 
 /// Makes `x OP (y AND z)` into `(x OP y) AND z` if there are no brackets in the text and OP binds
@@ -114,6 +125,7 @@ fn nothing() -> Expr {
 mod tests {
     use super::*;
     use datafusion::prelude::SessionContext;
+    use datafusion::sql::sqlparser::ast::visit_expressions_mut;
 
     /// The condition of a query, with all brackets.
     fn read(condition: &str) -> String {

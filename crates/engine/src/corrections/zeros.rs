@@ -3,13 +3,14 @@
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
-use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{AggregateFunction, InList, WindowFunction};
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, SortExpr, Window,
     lit,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
 /// Makes -0.0 the value 0.0 in keys of windows, and in keys of sorts that others follow.
@@ -50,6 +51,51 @@ impl AnalyzerRule for OneZero {
         })
         .data()
     }
+}
+
+/// Has 0.0 and -0.0 in lists of floats that have one of them.
+///
+/// DataFusion 55 looks floats up by their bits in lists of more than three constants.
+#[derive(Debug, Default)]
+pub(crate) struct BothZeros;
+
+impl OptimizerRule for BothZeros {
+    fn name(&self) -> &str {
+        "tierloom_both_zeros"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        super::rewrite_expressions(plan, |expr| match expr {
+            Expr::InList(list) => Ok(with_both_zeros(list)),
+            other => Ok(Transformed::no(other)),
+        })
+    }
+}
+
+fn with_both_zeros(mut list: InList) -> Transformed<Expr> {
+    let other_zero = |item: &Expr| match item {
+        Expr::Literal(ScalarValue::Float64(Some(number)), _) if *number == 0.0 => {
+            Some(lit(-number))
+        }
+        Expr::Literal(ScalarValue::Float32(Some(number)), _) if *number == 0.0 => {
+            Some(lit(-number))
+        }
+        _ => None,
+    };
+    let mut zeros = list.list.iter().filter_map(other_zero);
+    // With both in the list, each is the other zero of one.
+    let missing = zeros.find(|zero| !list.list.contains(zero));
+    let changed = missing.is_some();
+    list.list.extend(missing);
+    Transformed::new_transformed(Expr::InList(list), changed)
 }
 
 /// Changes the keys of a window function, or the order of an aggregate.

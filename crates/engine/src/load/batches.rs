@@ -15,6 +15,7 @@ use super::held::Held;
 use super::place::ColumnPlacer;
 use crate::EngineError;
 use crate::column::PlacedColumn;
+use crate::corrections::with_one_nan;
 use crate::table::PlacedTable;
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch, make_array};
 use arrow::compute::cast;
@@ -222,7 +223,8 @@ pub(super) fn place_columns(
                 ),
             });
         }
-        let (data_type, chunks) = with_keys_for_all(data_type, source.chunks)?;
+        let chunks = source.chunks.into_iter().map(with_one_nan).collect();
+        let (data_type, chunks) = with_keys_for_all(data_type, chunks)?;
         let prepared = encode::prepare(&data_type, chunks, encoding)?;
         Ok((source.table, source.field.name(), prepared))
     })?;

@@ -71,9 +71,14 @@ impl Both {
 
     /// Adds a table: placed in Tierloom's session, in memory in the other one.
     pub fn table(self, name: &str, batches: &[RecordBatch]) -> Self {
-        let placed = placed(name, batches, Encoding::Auto);
+        self.tables(name, batches, batches)
+    }
+
+    /// Adds a placed table to Tierloom's session and another one of the same name to the plain one.
+    pub fn tables(self, name: &str, ours: &[RecordBatch], plain: &[RecordBatch]) -> Self {
+        let placed = placed(name, ours, Encoding::Auto);
         self.ours.register(&placed).unwrap();
-        mem_table(&self.plain, name, batches);
+        mem_table(&self.plain, name, plain);
         self
     }
 

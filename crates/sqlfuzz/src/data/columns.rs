@@ -20,8 +20,6 @@ pub struct Known {
     pub tame: bool,
     /// Whether its values do not depend on the order of floating-point additions.
     pub exact: bool,
-    /// Whether DuckDB compares its values in the same way.
-    pub common: bool,
     /// Whether all values are different and none is NULL.
     pub unique: bool,
     /// A few of its values, for constants.
@@ -37,7 +35,6 @@ impl Known {
             kind,
             tame,
             exact: true,
-            common: tame || !matches!(kind, Kind::Float),
             unique,
             sample: sample(rng, &column.values),
         }

@@ -12,7 +12,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use std::sync::Arc;
 use std::time::Duration;
-use tierloom_engine::corrected;
+use tierloom_engine::{corrected, with_one_nan};
 use tokio::runtime::Runtime;
 
 /// A DataFusion session without any of Tierloom's rules but its corrections ([`corrected`]).
@@ -74,6 +74,7 @@ impl PlainEngine {
                 let rows =
                     arrow::array::RecordBatchOptions::new().with_row_count(Some(b.num_rows()));
                 let columns = b.columns().iter().map(without_null_words);
+                let columns = columns.map(|c| c.map(with_one_nan));
                 let columns = columns.collect::<Result<Vec<_>, _>>()?;
                 RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &rows)
             });

@@ -77,7 +77,6 @@ impl Generator<'_> {
                     (Kind::Int | Kind::Decimal | Kind::Float, true) => self.number(scope, 2),
                     _ => column,
                 };
-                self.duck &= argument.known.common;
                 let kind = argument.kind();
                 let form = if self.rng.chance(50) {
                     "min({})"
@@ -88,7 +87,6 @@ impl Generator<'_> {
             }
             5 => {
                 let argument = self.any_column(scope);
-                self.duck &= argument.known.common;
                 self.made("count(DISTINCT {})", vec![argument], Kind::Int)
                     .tamed()
             }
@@ -119,7 +117,6 @@ impl Generator<'_> {
         select.groups = groups.iter().map(|g| g.expr.clone()).collect();
         let alone = groups.len() == 1;
         for group in groups {
-            self.duck &= group.known.common;
             if self.rng.chance(6) {
                 continue;
             }
@@ -150,7 +147,6 @@ impl Generator<'_> {
 
     /// A comparison of `one` with a constant.
     pub(crate) fn compared(&mut self, one: Typed) -> Typed {
-        self.duck &= one.known.common;
         if matches!(one.kind(), Kind::Null | Kind::Bytes) {
             return self.made("({} IS NOT NULL)", vec![one], Kind::Bool);
         }
@@ -203,7 +199,6 @@ impl Typed {
     fn tamed(mut self) -> Typed {
         self.known.tame = true;
         self.known.exact = true;
-        self.known.common = true;
         self
     }
 }

@@ -41,7 +41,7 @@ impl Generator<'_> {
         Some(Typed::column(&found.relation, &found.known))
     }
 
-    /// An expression of `parts`: it is tame, exact and common if all of them are.
+    /// An expression of `parts`: it is tame and exact if all of them are.
     pub(crate) fn made(&mut self, form: &str, parts: Vec<Typed>, kind: Kind) -> Typed {
         let all = |f: fn(&Known) -> bool| parts.iter().all(|p| f(&p.known));
         let known = Known {
@@ -50,7 +50,6 @@ impl Generator<'_> {
             kind,
             tame: all(|k| k.tame),
             exact: all(|k| k.exact),
-            common: all(|k| k.common),
             unique: false,
             sample: Vec::new(),
         };
@@ -99,7 +98,6 @@ impl Generator<'_> {
         });
         let mut made = self.written(text, like.kind);
         made.known.tame = like.tame;
-        made.known.common = like.common;
         made
     }
 
@@ -138,9 +136,7 @@ impl Generator<'_> {
                     }
                 };
                 let form = *self.rng.pick(&["({} + {})", "({} - {})", "({} * {})"]);
-                let mut made = self.made(form, vec![one, other], kind);
-                // A product can be -0.0, which the engines compare differently.
-                made.known.common &= kind != Kind::Float || !form.contains('*');
+                let made = self.made(form, vec![one, other], kind);
                 self.note_arithmetic(&made);
                 made
             }
@@ -150,10 +146,7 @@ impl Generator<'_> {
                     .unwrap_or_else(|| one.clone());
                 let form = "({} / nullif(CAST({} AS DOUBLE), CAST(0 AS DOUBLE)))";
                 let mut made = self.made(form, vec![one, other], kind);
-                // The engines differ in whether nullif treats 0.0 and -0.0 as equal.
-                self.duck &= made.known.common;
                 made.known.tame = false;
-                made.known.common = false;
                 made
             }
             5 if kind == Kind::Int => {
@@ -236,10 +229,7 @@ impl Generator<'_> {
         let other = self.constant(&one.known);
         match self.rng.below(3) {
             0 => self.made("coalesce({}, {})", vec![one, other], kind),
-            1 => {
-                self.duck &= one.known.common;
-                self.made("nullif({}, {})", vec![one, other], kind)
-            }
+            1 => self.made("nullif({}, {})", vec![one, other], kind),
             _ => {
                 let condition = self.condition(scope, depth.saturating_sub(1));
                 let form = match self.rng.chance(70) {
@@ -287,7 +277,6 @@ impl Generator<'_> {
         if kind == Kind::Bool && self.rng.chance(60) {
             return one;
         }
-        self.duck &= one.known.common;
         match self.rng.below(10) {
             0 | 1 => {
                 let (low, high) = (self.constant(&one.known), self.constant(&one.known));
@@ -319,7 +308,6 @@ impl Generator<'_> {
                 let other = self
                     .column_of(scope, &[kind])
                     .unwrap_or_else(|| one.clone());
-                self.duck &= other.known.common;
                 let form = *self.rng.pick(&[
                     "({} <> {})",
                     "({} <= {})",

@@ -160,7 +160,6 @@ impl<'a> Generator<'a> {
                 nulls_first: self.rng.chance(50),
             })
             .collect();
-        self.duck &= known.iter().all(|k| k.common);
         if self.rng.chance(60) {
             let skipped = if self.rng.chance(20) {
                 self.rng.below(8)

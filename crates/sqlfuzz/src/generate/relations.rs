@@ -94,7 +94,6 @@ impl Generator<'_> {
         } else {
             "UNION"
         };
-        self.duck &= operation != "UNION" || known.iter().all(|k| k.common);
         let body = Body::Set {
             operation: operation.into(),
             left: Box::new(left),
@@ -114,7 +113,6 @@ impl Generator<'_> {
     fn once(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
         let (mut select, known, _) = self.all_of(table);
         select.distinct = true;
-        self.duck &= known.iter().all(|k| k.common);
         (Query::of(select), known)
     }
 
@@ -127,7 +125,6 @@ impl Generator<'_> {
         {
             return self.part(table);
         }
-        self.duck &= known[1..].iter().all(|k| k.common);
         select.groups = vec![select.items[0].expr.clone()];
         for item in &mut select.items[1..] {
             let form = if self.rng.chance(50) {
@@ -149,7 +146,6 @@ impl Generator<'_> {
         if unordered || known.iter().any(|k| !k.exact) {
             return (query, known);
         }
-        self.duck &= known.iter().all(|k| k.common);
         let order = (1..=known.len()).map(|number| Order {
             by: Expr::Text(number.to_string()),
             descending: number % 2 == 0,

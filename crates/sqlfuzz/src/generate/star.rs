@@ -96,7 +96,6 @@ impl<'a> Generator<'a> {
                 Expr::column(&own.relation, &own.known.name),
                 Expr::column(&key.relation, &key.known.name),
             );
-            self.duck &= own.known.common;
             let sides = if self.rng.chance(50) {
                 vec![a, b]
             } else {

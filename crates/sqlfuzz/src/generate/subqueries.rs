@@ -59,7 +59,6 @@ impl Generator<'_> {
                 if self.rng.chance(30)
                     && let Some((near, far)) = self.pair(outer, &inner)
                 {
-                    self.duck &= near.known.common && far.known.common;
                     let nearer = Expr::apply("{} <= {}", vec![far.expr, near.expr]);
                     select.filters.push(nearer);
                 }
@@ -103,7 +102,6 @@ impl Generator<'_> {
                 Some(scalar) => {
                     let like = self.column_of(outer, &[scalar.kind()]);
                     let one = like.unwrap_or_else(|| self.constant(&scalar.known));
-                    self.duck &= one.known.common && scalar.known.common;
                     let form = *self.rng.pick(&["({} < {})", "({} >= {})", "({} = {})"]);
                     Expr::apply(form, vec![one.expr, scalar.expr])
                 }
@@ -128,7 +126,6 @@ impl Generator<'_> {
             return None;
         }
         let (a, b) = *self.rng.pick(&pairs);
-        self.duck &= a.known.common && b.known.common;
         Some((
             Typed::column(&a.relation, &a.known),
             Typed::column(&b.relation, &b.known),
