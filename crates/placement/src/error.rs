@@ -8,7 +8,7 @@ use tierloom_model::ModelError;
 pub enum PolicyError {
     /// The text is not the name of a policy.
     #[error(
-        "cannot read placement `{text}`: {reason}; write dram, cxl, weights (`3:2`, `dram:3,cxl:2`, `0:3,2:2`), `tier`, `columns:8`, `columns:23%`, `adaptive` or `adaptive:512MiB`"
+        "cannot read placement `{text}`: {reason}; write dram, cxl, weights (`3:2`, `dram:3,cxl:2`, `0:3,2:2`), `tier`, `columns:8`, `columns:23%`, `adaptive`, `adaptive:512MiB` or `pool`"
     )]
     Syntax {
         /// The text as the user typed it.

@@ -81,6 +81,8 @@ pub enum Policy {
     /// The number limits the bytes of columns moved before a run of a query; `None` keeps the
     /// default of [`Settings::new`](crate::adaptive::Settings::new).
     Adaptive(Option<u64>),
+    /// All data in a pool of memory, where its members are; on modelled machines, on CXL.
+    Pool,
 }
 
 impl Policy {
@@ -94,6 +96,7 @@ impl Policy {
                 "all table data where the kernel puts it on first touch".into()
             }
             Policy::Uniform(spec) => format!("all table data placed {spec}"),
+            Policy::Pool => "all table data in the pool (modelled: on cxl)".into(),
             Policy::Tier => {
                 "all table data on cxl; scans copy each batch through a working buffer in dram"
                     .into()
@@ -150,6 +153,10 @@ impl Policy {
                         "starts on the slow tier, read through a working buffer".into(),
                     )
                 })
+                .collect(),
+            Policy::Pool => columns
+                .iter()
+                .map(|c| decision(c, bind(TierKind::Cxl), false, "in the pool".into()))
                 .collect(),
             Policy::TopColumns(limit) => top_columns(columns, *limit),
             Policy::Adaptive(_) => columns

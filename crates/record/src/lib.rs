@@ -69,7 +69,7 @@ pub use set::{CutTail, RecordSet, RunSet};
 pub use spread::{Spread, geometric_mean};
 pub use summary::{IntensityRow, MeanRecord, MemoryUse, SummaryRecord, TimeBreakdown};
 pub use temp_tables::{NodeBytes, PlaceBytes, TempTable, TempTablesRecord};
-pub use throughput::{StreamRecord, ThroughputRecord};
+pub use throughput::{CapacityChange, RateWindow, StreamRecord, ThroughputRecord};
 pub use tune::{TierWeight, TunePoint, TuneRecord};
 pub use validation::{FigureRecord, FigureSummary, NearestFigure, ValidationRecord};
 pub use write::{RecordWriter, atomic_write};

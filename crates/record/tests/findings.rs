@@ -162,6 +162,8 @@ fn streams(placement: &str, rates: &[f64]) -> ThroughputRecord {
                 time_ms: None,
             })
             .collect(),
+        capacity: Vec::new(),
+        rates: Vec::new(),
     }
 }
 

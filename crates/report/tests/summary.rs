@@ -110,5 +110,7 @@ fn throughput(placement: &str, factor: f64) -> ThroughputRecord {
         queries_per_hour: rates.iter().sum(),
         per_stream_queries_per_hour: Spread::of(rates.into()).expect("finite"),
         streams: (0..).zip(&rates).map(stream).collect(),
+        capacity: Vec::new(),
+        rates: Vec::new(),
     }
 }

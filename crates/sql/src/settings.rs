@@ -237,6 +237,9 @@ fn policy(value: &str, topology: &Topology) -> Result<Policy, SqlError> {
 pub(super) fn check_policy(policy: &Policy, topology: &Topology) -> Result<(), SqlError> {
     match policy {
         Policy::Uniform(spec) => spec.resolve(topology).map(drop).map_err(SqlError::input),
+        Policy::Pool => Err(SqlError::input(
+            "columns of tables that are in memory cannot move to a pool; tierloom sql --pool P -t NAME=PATH loads tables into one",
+        )),
         Policy::Adaptive(_) if topology.tier(TierKind::Dram).is_some() => Ok(()),
         _ => {
             let missing = [TierKind::Dram, TierKind::Cxl]

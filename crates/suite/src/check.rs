@@ -47,10 +47,33 @@ impl SuitePlan {
                 tier_shares(spec, machine)?;
             }
         }
+        self.check_resizes()?;
         if !self.elsewhere {
             self.check_memory()?;
         }
         Ok(())
+    }
+
+    fn check_resizes(&self) -> Result<(), RunError> {
+        let Some(last) = self.resizes.last() else {
+            return Ok(());
+        };
+        if !self.resizes.is_sorted_by(|a, b| a.at < b.at) {
+            return Err(RunError::refused(
+                "--resize: each time must be after the one before",
+            ));
+        }
+        if !self.placements.iter().any(|p| p.policy == Policy::Pool) {
+            return Err(RunError::refused(
+                "--resize changes the pool while streams run on its tables; add --placement pool",
+            ));
+        }
+        match self.streams {
+            Some(streams) if last.at < streams.duration => Ok(()),
+            _ => Err(RunError::refused(format!(
+                "--resize {last}: the streams have ended by then; give a longer --duration"
+            ))),
+        }
     }
 
     /// Refuses data that does not fit under one of the measured placements, before part of it fills
@@ -90,6 +113,8 @@ impl SuitePlan {
             Policy::Tier => &cxl,
             // These depend on the heat of the columns, which the first pass measures.
             Policy::TopColumns(_) | Policy::Adaptive(_) => return Ok(Vec::new()),
+            // A pool has its own memory.
+            Policy::Pool => return Ok(Vec::new()),
         };
         Ok(spec.resolve(&self.topology)?.shares())
     }

@@ -38,6 +38,6 @@ pub use error::{ErrorKind, RunError};
 pub use observer::{Event, Observer, Stage};
 pub use operator_memory::OperatorMemory;
 pub use plan::SuitePlan;
-pub use request::{PlannedPlacement, StreamPlan, SuiteRequest};
+pub use request::{PlannedPlacement, Resize, StreamPlan, SuiteRequest};
 pub use run::run;
 pub use workload::{SuiteQuery, Workload};

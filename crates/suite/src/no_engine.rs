@@ -4,6 +4,7 @@ use crate::{Observer, RunError, SuitePlan, Workload};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tierloom_bench::run::Session;
+use tierloom_pool::Pool;
 use tierloom_record::Record;
 
 /// What every workload has: data is neither loaded nor checked.
@@ -16,6 +17,7 @@ pub use std::fmt::Debug as WorkloadData;
 pub fn run(
     _plan: &SuitePlan,
     _invocation: &Session,
+    _pool: Option<&Pool>,
     _observer: &dyn Observer,
     _sink: &mut dyn FnMut(Record) -> Result<(), RunError>,
 ) -> Result<(), RunError> {

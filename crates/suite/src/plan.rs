@@ -10,7 +10,7 @@ use crate::machine;
 use crate::model_scale;
 use crate::operator_memory::OperatorMemory;
 use crate::workload::{SuiteQuery, Workload};
-use crate::{PlannedPlacement, RunError, StreamPlan, SuiteRequest};
+use crate::{PlannedPlacement, Resize, RunError, StreamPlan, SuiteRequest};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -34,6 +34,8 @@ pub struct SuitePlan {
     pub queries: Vec<SuiteQuery>,
     /// If set, measure the throughput of concurrent sessions instead of the time of each query.
     pub streams: Option<StreamPlan>,
+    /// Changes of the pool's capacity while streams run on it, in the order of their times.
+    pub resizes: Vec<Resize>,
     /// Placements of table data, the reference among them.
     pub placements: Vec<PlannedPlacement>,
     /// Machines to model.
@@ -79,12 +81,18 @@ impl SuitePlan {
         // Placements are resolved on the topology; machines are resolved after them, because the
         // default list depends on which placements this machine lacks a tier for.
         let placements = placements(&request.placement, &topology)?;
+        if !request.has_pool && placements.iter().any(|p| p.policy == Policy::Pool) {
+            return Err(RunError::refused(
+                "--placement pool: no pool is open; name one with --pool",
+            ));
+        }
         let machines = machines(&request.machines, &placements)?;
         let plan = SuitePlan {
             growth: model_scale::of_machines(&*workload, &machines, request.model_sf)?,
             workload,
             queries,
             streams: request.streams,
+            resizes: request.resizes.clone(),
             adaptive: Adaptive::resolve(request, &placements, &topology)?,
             placements,
             machines,
@@ -152,6 +160,10 @@ impl SuitePlan {
                 "timed executions",
                 format!("{} per query and placement, after one untimed", self.repeat),
             ),
+        }
+        if !self.resizes.is_empty() {
+            let resizes: Vec<String> = self.resizes.iter().map(Resize::to_string).collect();
+            line("pool's file", resizes.join(", "));
         }
         for placement in &self.placements {
             let here = placement
@@ -255,7 +267,7 @@ fn needed_tiers(policy: &Policy) -> Vec<TierKind> {
         Policy::Tier | Policy::TopColumns(_) => vec![TierKind::Dram, TierKind::Cxl],
         // Without a CXL tier adaptive placement runs too; everything then stays in dram.
         Policy::Adaptive(_) => vec![TierKind::Dram],
-        Policy::Uniform(PlacementSpec::Default) => vec![],
+        Policy::Uniform(PlacementSpec::Default) | Policy::Pool => vec![],
         Policy::Uniform(PlacementSpec::Bind(target)) => tier(target).into_iter().collect(),
         Policy::Uniform(PlacementSpec::Weighted(parts)) => parts
             .iter()

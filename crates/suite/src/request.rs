@@ -1,9 +1,12 @@
 //! What a run is asked to do, and the parts of it that are checked by themselves.
 
 use crate::RunError;
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 use tierloom_placement::Policy;
+use tierloom_text::{Bytes, Seconds};
 
 /// Limit on streams: each has its plans and at least one thread, so a higher number is a typing
 /// error.
@@ -44,8 +47,10 @@ pub struct SuiteRequest {
     pub prefetch_off: Option<String>,
     /// Where operator memory is placed, by class.
     pub operator_memory: Option<String>,
-    /// Whether a pool is named whose free memory operators can use.
+    /// Whether a pool is named, which then is a place for tables and operator memory.
     pub has_pool: bool,
+    /// Changes of the pool's capacity while streams run.
+    pub resizes: Vec<Resize>,
     /// File for the audit of operator memory.
     pub memory_audit: Option<PathBuf>,
     /// The topology is of another machine, so the plan is not to be carried out.
@@ -61,6 +66,39 @@ pub struct PlannedPlacement {
     pub policy: Policy,
     /// Why it cannot be measured here; `None` if it can.
     pub why_not_here: Option<String>,
+}
+
+/// A change of a pool's capacity while streams run: its first member gets another size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resize {
+    /// When, after the streams have begun.
+    pub at: Duration,
+    /// Bytes of the member afterwards.
+    pub bytes: u64,
+}
+
+impl FromStr for Resize {
+    type Err = String;
+
+    /// Reads `TIME=SIZE`, such as `10s=4GiB`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (at, bytes) = text
+            .split_once('=')
+            .ok_or_else(|| format!("{text:?}: expected TIME=SIZE, as in 10s=4GiB"))?;
+        let at: Seconds = at.trim().parse().map_err(|e| format!("{text:?}: {e}"))?;
+        let Bytes(bytes) = bytes.trim().parse().map_err(|e| format!("{text:?}: {e}"))?;
+        let at = at
+            .duration()
+            .ok_or_else(|| format!("{text:?}: longer than a time can be"))?;
+        Ok(Resize { at, bytes })
+    }
+}
+
+impl fmt::Display for Resize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = humantime::format_duration(self.at);
+        write!(f, "{} after {at}", Bytes(self.bytes))
+    }
 }
 
 /// Settings of a throughput run.

@@ -20,6 +20,9 @@ impl FromStr for Policy {
         if word == "tier" {
             return Ok(Policy::Tier);
         }
+        if word == "pool" {
+            return Ok(Policy::Pool);
+        }
         // As typed: the case of a unit may matter.
         match behind("adaptive", text.trim()) {
             Some("") => return Ok(Policy::Adaptive(None)),
@@ -92,6 +95,7 @@ impl fmt::Display for Policy {
         match self {
             Policy::Uniform(spec) => write!(f, "{spec}"),
             Policy::Tier => write!(f, "tier"),
+            Policy::Pool => write!(f, "pool"),
             Policy::TopColumns(ColumnLimit::Count(count)) => write!(f, "columns:{count}"),
             Policy::TopColumns(ColumnLimit::Share(share)) => {
                 // Rounded, because 0.07 * 100 is not exactly 7 in binary floating point.

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use tierloom_engine::PlacedColumn;
 use tierloom_kernels::StreamProbe;
 use tierloom_model::Machine;
-use tierloom_placement::{ColumnUse, Decision};
+use tierloom_placement::{ColumnUse, Decision, Policy};
 use tierloom_record::{
     ColumnCard, DataCard, Figure, HostCard, MachineCard, PlacementCard, ProbeCard, RunRecord,
     SCHEMA, Settings, Spread, TableCard,
@@ -118,15 +118,16 @@ pub fn placement(
     decisions: &[Decision],
     uses: &[ColumnUse],
 ) -> PlacementCard {
+    let in_pool = placement.policy == Policy::Pool;
     let column = |decision: &Decision| {
         let used = uses.iter().find(|u| u.column == decision.column);
         ColumnCard {
             column: decision.column.clone(),
             bytes: used.map_or(0, |u| u.size_bytes),
-            placement: if decision.staged {
-                format!("{} (through a dram buffer)", decision.placement)
-            } else {
-                decision.placement.to_string()
+            placement: match decision.staged {
+                _ if in_pool => "pool".to_owned(),
+                true => format!("{} (through a dram buffer)", decision.placement),
+                false => decision.placement.to_string(),
             },
             read_bytes: used.map_or(0, |u| u.read_bytes),
         }

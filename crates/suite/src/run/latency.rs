@@ -6,6 +6,7 @@
 
 use super::measure::{self, Measured};
 use super::operator_memory::QueryPeak;
+use super::pooled::Pooled;
 use super::price::Pricer;
 use super::session::Session;
 use super::{Sink, adaptive, cards, memory, summary};
@@ -30,8 +31,13 @@ const PROBED_COLUMNS: usize = 5;
 ///
 /// # Errors
 /// The first failure; a summary of what was finished goes to `sink` before it is returned.
-pub fn run(session: &Session<'_>, started: Instant, sink: &mut Sink<'_>) -> Result<(), RunError> {
-    let mut run = LatencyRun::new(session, started, sink)?;
+pub fn run(
+    session: &Session<'_>,
+    pooled: Pooled<'_>,
+    started: Instant,
+    sink: &mut Sink<'_>,
+) -> Result<(), RunError> {
+    let mut run = LatencyRun::new(session, pooled, started, sink)?;
     let ended = run.measure_all().and_then(|()| run.model_all());
     let memory = &session.plan.operator_memory;
     let ended = ended.and_then(|()| memory.finish(&run.peaks, session.observer));
@@ -51,6 +57,7 @@ pub fn run(session: &Session<'_>, started: Instant, sink: &mut Sink<'_>) -> Resu
 struct LatencyRun<'a> {
     plan: &'a SuitePlan,
     session: &'a Session<'a>,
+    pooled: Pooled<'a>,
     started: Instant,
     times: TimeBreakdown,
     opened: RunRecord,
@@ -70,6 +77,7 @@ struct LatencyRun<'a> {
 impl<'a> LatencyRun<'a> {
     fn new(
         session: &'a Session<'a>,
+        pooled: Pooled<'a>,
         started: Instant,
         sink: &'a mut Sink<'a>,
     ) -> Result<Self, RunError> {
@@ -100,6 +108,7 @@ impl<'a> LatencyRun<'a> {
         Ok(LatencyRun {
             plan,
             session,
+            pooled,
             started,
             times,
             opened,
@@ -146,23 +155,27 @@ impl<'a> LatencyRun<'a> {
 
     fn measure_placement(&mut self, placement: &PlannedPlacement) -> Result<(), RunError> {
         let decisions = placement.policy.decide(&self.uses);
-        timed(&mut self.times.place_s, || {
-            self.session.place(&decisions, "while measuring")
-        })?;
+        let in_pool = timed(&mut self.times.place_s, || self.pooled.session(placement))?;
+        let session = in_pool.as_deref().unwrap_or(self.session);
+        if in_pool.is_none() {
+            timed(&mut self.times.place_s, || {
+                session.place(&decisions, "while measuring")
+            })?;
+        }
         let mut card = cards::placement(placement, &decisions, &self.uses);
-        card.audit_before = self.audit()?;
+        card.audit_before = self.audit(session)?;
         self.placements.push(card);
         // dram was measured before, so its repeats show how noisy this machine is.
         let noise = adaptive::noise(&self.records);
-        let driver = adaptive::driver_under(placement, self.session, self.host, noise)?;
-        let measured = self.measure_queries(placement, driver.as_ref());
+        let driver = adaptive::driver_under(placement, session, self.host, noise)?;
+        let measured = self.measure_queries(session, placement, driver.as_ref());
         if let (Some(driver), Some(adaptive)) = (&driver, &self.plan.adaptive) {
             self.adapted = adaptive::findings(driver);
             self.tell_columns();
             adaptive.finish(driver, self.session.observer)?;
         }
         // Audited even if the queries failed: the records of the finished ones need it.
-        let audit = self.audit();
+        let audit = self.audit(session);
         if let (Some(card), Ok(audit)) = (self.placements.last_mut(), &audit) {
             card.audit_after.clone_from(audit);
         }
@@ -187,6 +200,7 @@ impl<'a> LatencyRun<'a> {
 
     fn measure_queries(
         &mut self,
+        session: &Session<'_>,
         placement: &PlannedPlacement,
         driver: Option<&Driver>,
     ) -> Result<(), RunError> {
@@ -199,7 +213,7 @@ impl<'a> LatencyRun<'a> {
             let at = format!("{} {query}", placement.text);
             self.session.observer.event(Event::At(&at));
             let (measured, stopped) = timed(&mut self.times.execute_s, || {
-                measure::query(self.session, index, &placement.text, &self.host, driver)
+                measure::query(session, index, &placement.text, &self.host, driver)
             })?;
             for one in measured {
                 self.push_measured(one)?;
@@ -213,8 +227,8 @@ impl<'a> LatencyRun<'a> {
         Ok(())
     }
 
-    fn audit(&mut self) -> Result<Option<AuditRecord>, RunError> {
-        timed(&mut self.times.audit_s, || self.session.audit())
+    fn audit(&mut self, session: &Session<'_>) -> Result<Option<AuditRecord>, RunError> {
+        timed(&mut self.times.audit_s, || session.audit())
     }
 
     fn push_measured(&mut self, measured: Measured) -> Result<(), RunError> {

@@ -4,12 +4,15 @@
 //! several streams of them at once. Both work on one [`Session`] and [`measure`] in the same way.
 
 mod adaptive;
+mod capacity;
 mod cards;
+mod clock;
 mod data;
 mod latency;
 mod measure;
 mod memory;
 mod operator_memory;
+mod pooled;
 mod price;
 mod session;
 mod summary;
@@ -19,11 +22,13 @@ pub use crate::workload::tpc::{tpcds, tpch};
 pub use data::{Data, WorkloadData};
 
 use crate::{Observer, RunError, SuitePlan};
+use pooled::Pooled;
 use session::Session;
 use std::path::Path;
 use std::time::Instant;
 use tierloom_bench::run::Session as Invocation;
 use tierloom_engine::EngineError;
+use tierloom_pool::Pool;
 use tierloom_record::{Record, atomic_write};
 use tierloom_workloads::WorkloadError;
 
@@ -57,7 +62,8 @@ impl From<EngineError> for RunError {
 /// Takes a record as soon as it is finished.
 type Sink<'a> = dyn FnMut(Record) -> Result<(), RunError> + 'a;
 
-/// Carries out `plan`. Each record goes to `sink` as soon as it is finished.
+/// Carries out `plan`. Each record goes to `sink` as soon as it is finished. Tables of the
+/// placement `pool` are in `pool`.
 ///
 /// # Errors
 /// The first failure, or an interruption. What was finished is in `sink` by then, and the summary
@@ -65,13 +71,15 @@ type Sink<'a> = dyn FnMut(Record) -> Result<(), RunError> + 'a;
 pub fn run(
     plan: &SuitePlan,
     invocation: &Invocation,
+    pool: Option<&Pool>,
     observer: &dyn Observer,
     sink: &mut dyn FnMut(Record) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     let started = Instant::now();
     let session = Session::open(plan, invocation, observer)?;
+    let pooled = || Pooled::new(&session, pool);
     match plan.streams {
-        Some(streams) => throughput::run(&session, streams, started, sink),
-        None => latency::run(&session, started, sink),
+        Some(streams) => throughput::run(&session, pooled(), streams, started, sink),
+        None => latency::run(&session, pooled(), started, sink),
     }
 }

@@ -54,16 +54,31 @@ impl<'a> Session<'a> {
             |error| RunError::of_engine(error, "while loading the data; nothing was measured yet");
         let data = load(plan, observer).map_err(failure)?;
         let memory = memory::after_loading();
+        // The audit starts only now, so that memory of the loading is not counted as operator
+        // memory.
+        plan.operator_memory.watch();
+        let opened = Session::over(data, plan, invocation, observer)?;
+        Ok(Session { memory, ..opened })
+    }
+
+    /// The engines over `data`, with every query planned once.
+    ///
+    /// # Errors
+    /// A query that cannot be planned.
+    pub fn over(
+        data: Data,
+        plan: &'a SuitePlan,
+        invocation: &'a Invocation,
+        observer: &'a dyn Observer,
+    ) -> Result<Self, RunError> {
         let options = EngineOptions {
             routing: Some(plan.operator_memory.routing(&plan.topology)),
             fused: !plan.plain_operators,
             big_tables: !plan.plain_operators,
             ..EngineOptions::tuned(plan.threads)
         };
-        let engine = Engine::new(options).map_err(failure)?;
-        // The audit starts only now, so that memory of the loading is not counted as operator
-        // memory.
-        plan.operator_memory.watch();
+        let opening = |error| RunError::of_engine(error, "while opening the engine");
+        let engine = Engine::new(options).map_err(opening)?;
         for table in &data.tables {
             engine.register(table)?;
         }
@@ -78,7 +93,7 @@ impl<'a> Session<'a> {
             data,
             engine,
             loaded_as: plan.loaded_under().text.clone(),
-            memory,
+            memory: MemoryUse::default(),
         })
     }
 

@@ -5,21 +5,24 @@
 //! stream's rate is its queries over its own elapsed time; the throughput is the sum of the
 //! streams' rates. Every answer is checked once, before the clock starts.
 
+use super::clock::Clock;
 use super::measure::Runner;
+use super::pooled::Pooled;
 use super::session::{Session, plan_all};
-use super::{Sink, adaptive, cards, measure, memory, summary};
-use crate::{Event, Observer, PlannedPlacement, RunError, Stage, StreamPlan, SuiteQuery};
+use super::{Sink, adaptive, capacity, cards, measure, memory, summary};
+use crate::{Event, PlannedPlacement, RunError, Stage, StreamPlan, SuiteQuery};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tierloom_engine::PlannedQuery;
 use tierloom_engine::capture::HostCosts;
 use tierloom_engine::load::column_uses;
 use tierloom_kernels::StreamProbe;
-use tierloom_placement::ColumnUse;
+use tierloom_placement::{ColumnUse, Policy};
 use tierloom_record::{
-    AuditRecord, EngineKind, HERE, MemoryUse, PlacementCard, Provenance, Record, RunRecord, Spread,
-    StreamRecord, SummaryRecord, ThroughputRecord, TimeBreakdown,
+    AuditRecord, CapacityChange, EngineKind, HERE, MemoryUse, PlacementCard, Provenance,
+    RateWindow, Record, RunRecord, Spread, StreamRecord, SummaryRecord, ThroughputRecord,
+    TimeBreakdown,
 };
 
 /// Host costs for the captured work: not needed, because throughput is not modelled.
@@ -35,6 +38,7 @@ const UNPROBED: HostCosts = HostCosts {
 /// The first failure; a summary of what was finished goes to `sink` before it is returned.
 pub fn run(
     session: &Session<'_>,
+    pooled: Pooled<'_>,
     streams: StreamPlan,
     started: Instant,
     sink: &mut Sink<'_>,
@@ -49,6 +53,7 @@ pub fn run(
     sink(Record::Run(Box::new(opened.clone())))?;
     let mut run = ThroughputRun {
         session,
+        pooled,
         streams,
         started,
         times: TimeBreakdown {
@@ -60,6 +65,7 @@ pub fn run(
         sink,
         placements: Vec::new(),
         finished: Vec::new(),
+        notes: Vec::new(),
     };
     let ended = run.measure_all();
     let memory = &session.plan.operator_memory;
@@ -78,6 +84,7 @@ pub fn run(
 
 struct ThroughputRun<'a> {
     session: &'a Session<'a>,
+    pooled: Pooled<'a>,
     streams: StreamPlan,
     started: Instant,
     times: TimeBreakdown,
@@ -85,19 +92,27 @@ struct ThroughputRun<'a> {
     sink: &'a mut Sink<'a>,
     placements: Vec<PlacementCard>,
     finished: Vec<ThroughputRecord>,
+    notes: Vec<String>,
 }
 
 impl ThroughputRun<'_> {
     fn measure_all(&mut self) -> Result<(), RunError> {
         let uses = self.first_pass()?;
-        let session = self.session;
-        for placement in session.plan.measured() {
+        for placement in self.session.plan.measured() {
             let decisions = placement.policy.decide(&uses);
             let placing = Instant::now();
-            session.place(&decisions, "while placing")?;
+            let in_pool = self.pooled.session(placement)?;
+            let session = in_pool.as_deref().unwrap_or(self.session);
+            if in_pool.is_none() {
+                session.place(&decisions, "while placing")?;
+            }
             self.times.place_s += placing.elapsed().as_secs_f64();
+            if in_pool.is_some() {
+                // These are other tables than those whose answers were checked.
+                measure::first_pass(session, &UNPROBED)?;
+            }
             let mut card = cards::placement(placement, &decisions, &uses);
-            card.audit_before = self.audit()?;
+            card.audit_before = self.audit(session)?;
             self.placements.push(card);
             let driver = adaptive::driver_under(placement, session, UNPROBED, None)?;
             for engine in [EngineKind::Tierloom, EngineKind::Datafusion] {
@@ -111,13 +126,15 @@ impl ThroughputRun<'_> {
                     driver: driver.as_ref().filter(|_| engine == EngineKind::Tierloom),
                 };
                 let record = self.throughput(runner, engine, placement)?;
+                let notes = capacity::notes(&record.capacity, &record.rates);
+                self.notes.extend(notes);
                 (self.sink)(Record::Throughput(Box::new(record.clone())))?;
                 self.finished.push(record);
             }
             if let (Some(driver), Some(adaptive)) = (&driver, &session.plan.adaptive) {
                 adaptive.finish(driver, session.observer)?;
             }
-            let audit = self.audit()?;
+            let audit = self.audit(session)?;
             if let Some(card) = self.placements.last_mut() {
                 card.audit_after = audit;
             }
@@ -125,9 +142,9 @@ impl ThroughputRun<'_> {
         Ok(())
     }
 
-    fn audit(&mut self) -> Result<Option<AuditRecord>, RunError> {
+    fn audit(&mut self, session: &Session<'_>) -> Result<Option<AuditRecord>, RunError> {
         let start = Instant::now();
-        let audit = self.session.audit();
+        let audit = session.audit();
         self.times.audit_s += start.elapsed().as_secs_f64();
         audit
     }
@@ -144,7 +161,7 @@ impl ThroughputRun<'_> {
             means: Vec::new(),
             placements: self.placements,
             intensity: Vec::new(),
-            notes: Vec::new(),
+            notes: self.notes,
             findings: Vec::new(),
             times: self.times,
             memory: MemoryUse {
@@ -197,12 +214,17 @@ impl ThroughputRun<'_> {
             failed: &failed,
             observer,
         };
-        let ended: Vec<Result<StreamRecord, RunError>> = std::thread::scope(|scope| {
+        // Only while Tierloom's engine runs on the tables of the pool.
+        let in_pool = placement.policy == Policy::Pool && kind == EngineKind::Tierloom;
+        let pool = self.pooled.pool().filter(|_| in_pool);
+        let resizes = &self.session.plan.resizes;
+        let (ended, changes) = std::thread::scope(|scope| {
+            let clock = &clock;
+            let resizer = pool.map(|p| scope.spawn(move || capacity::change(p, resizes, clock)));
             let threads: Vec<_> = plans
                 .iter()
                 .enumerate()
                 .map(|(stream, planned)| {
-                    let clock = &clock;
                     let queries = &self.session.plan.queries;
                     scope.spawn(move || one_stream(queries, runner, planned, stream, clock))
                 })
@@ -211,11 +233,23 @@ impl ThroughputRun<'_> {
                 let panicked = |_| Err(RunError::failed("a stream's thread panicked"));
                 thread.join().unwrap_or_else(panicked)
             };
-            threads.into_iter().map(join).collect()
+            let ended: Vec<Result<(StreamRecord, Vec<f64>), RunError>> =
+                threads.into_iter().map(join).collect();
+            let changes =
+                resizer.map_or_else(|| Ok(Vec::new()), std::thread::ScopedJoinHandle::join);
+            (ended, changes)
         });
         observer.event(Event::End);
-        let streams = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
-        self.record(kind, placement, streams)
+        let ended = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let changes =
+            changes.map_err(|_| RunError::failed("the thread that resizes the pool panicked"))?;
+        let (streams, ends_s): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
+        let duration_s = self.streams.duration.as_secs_f64();
+        let rates = match changes.is_empty() {
+            true => Vec::new(),
+            false => capacity::windows(&changes, &ends_s.concat(), duration_s),
+        };
+        self.record(kind, placement, streams, changes, rates)
     }
 
     fn record(
@@ -223,10 +257,12 @@ impl ThroughputRun<'_> {
         engine: EngineKind,
         placement: &PlannedPlacement,
         streams: Vec<StreamRecord>,
+        capacity: Vec<CapacityChange>,
+        rates: Vec<RateWindow>,
     ) -> Result<ThroughputRecord, RunError> {
-        let rates: Vec<f64> = streams.iter().map(|s| s.queries_per_hour).collect();
-        let total = rates.iter().sum();
-        let per_stream = Spread::of(rates).ok_or_else(|| {
+        let hourly: Vec<f64> = streams.iter().map(|s| s.queries_per_hour).collect();
+        let total = hourly.iter().sum();
+        let per_stream = Spread::of(hourly).ok_or_else(|| {
             RunError::failed("no stream finished a query; use a longer --duration")
         })?;
         Ok(ThroughputRecord {
@@ -240,38 +276,23 @@ impl ThroughputRun<'_> {
             queries_per_hour: total,
             per_stream_queries_per_hour: per_stream,
             streams,
+            capacity,
+            rates,
         })
     }
 }
 
-/// When streams end, and where they report progress.
-struct Clock<'a> {
-    start: Instant,
-    duration: Duration,
-    /// Set by the first stream that fails, so that the others stop.
-    failed: &'a AtomicBool,
-    observer: &'a dyn Observer,
-}
-
-impl Clock<'_> {
-    fn is_up(&self) -> bool {
-        self.start.elapsed() >= self.duration
-    }
-
-    fn stopped(&self) -> bool {
-        self.observer.stopped() || self.failed.load(Ordering::Relaxed)
-    }
-}
-
+/// Runs one stream; also returns when each of its queries ended, s.
 fn one_stream(
     queries: &[SuiteQuery],
     runner: Runner<'_>,
     planned: &[PlannedQuery],
     stream: usize,
     clock: &Clock<'_>,
-) -> Result<StreamRecord, RunError> {
+) -> Result<(StreamRecord, Vec<f64>), RunError> {
     let order = tierloom_tpc::stream_order(stream, planned.len());
     let mut times_ms = Vec::new();
+    let mut ends_s = Vec::new();
     for index in order.into_iter().cycle() {
         // Read between queries only, so that a running one completes.
         if clock.is_up() {
@@ -283,16 +304,18 @@ fn one_stream(
             RunError::of_engine(e, "while streams ran")
         })?;
         times_ms.push(execution.time.as_secs_f64() * 1e3);
-        let elapsed = clock.start.elapsed().min(clock.duration);
+        ends_s.push(clock.elapsed().as_secs_f64());
+        let elapsed = clock.elapsed().min(clock.duration);
         clock.observer.event(Event::Reached(elapsed.as_secs()));
     }
     // The stream's own time, which exceeds the duration by the rest of its last query.
-    let elapsed_s = clock.start.elapsed().as_secs_f64();
-    Ok(StreamRecord {
+    let elapsed_s = clock.elapsed().as_secs_f64();
+    let record = StreamRecord {
         stream: stream as u32,
         queries: times_ms.len() as u64,
         elapsed_s,
         queries_per_hour: times_ms.len() as f64 / elapsed_s * 3600.0,
         time_ms: Spread::of(times_ms),
-    })
+    };
+    Ok((record, ends_s))
 }

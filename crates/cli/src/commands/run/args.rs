@@ -4,6 +4,7 @@ use crate::commands::pool::access::AccessArgs;
 use crate::commands::topology::MachineArgs;
 use clap::Subcommand;
 use std::path::PathBuf;
+use tierloom_suite::Resize;
 
 /// Run a workload with its data placed across memory tiers: measured here, modelled for machines
 /// with CXL
@@ -62,6 +63,15 @@ pub struct TpcArgs {
     /// Stop starting queries after this time, as in 60s or 5m; running ones complete
     #[arg(long, value_name = "TIME", requires = "streams")]
     pub duration: Option<tierloom_text::Seconds>,
+    /// With --streams and --placement pool: sizes that the first member of the pool gets while the
+    /// streams run, as in 10s=4GiB,20s=2GiB
+    #[arg(
+        long,
+        value_name = "TIME=SIZE,...",
+        value_delimiter = ',',
+        requires_all = ["streams", "pool"]
+    )]
+    pub resize: Vec<Resize>,
     /// Measure queries as scripts: what they name in WITH becomes temporary tables that are made
     /// first, at PLACE (as in --operator-memory temp=PLACE). Given several times, the places take
     /// turns. Default queries: the five with the largest temporary tables
@@ -78,8 +88,8 @@ pub struct RunOptions {
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// Where table data is placed: dram, cxl, weights (3:2 or dram:3,cxl:2; by node in brackets, as
-    /// in `[0:3,2:2]`), tier, columns:N, columns:P%, adaptive (requires --machine); separate
-    /// several with commas
+    /// in `[0:3,2:2]`), tier, columns:N, columns:P%, adaptive (requires --machine), pool (requires
+    /// --pool); separate several with commas
     #[arg(
         long,
         value_name = "LIST",
@@ -138,9 +148,9 @@ pub struct RunOptions {
     /// `tierloom tune --prefetchers show`; the previous settings are restored afterwards)
     #[arg(long, value_name = "NAME|FILE")]
     pub prefetch_off: Option<String>,
-    /// The pool, named by its first member, whose free memory is the place `pool` of
-    /// --operator-memory; with --restart: that tables are attached to, where its tables of the
-    /// benchmark's names are replaced
+    /// The pool, named by its first member, that is the place `pool` of --placement and, with its
+    /// free memory, of --operator-memory; with --restart: that tables are attached to, where its
+    /// tables of the benchmark's names are replaced
     #[arg(long, value_name = "POOL")]
     pub pool: Option<PathBuf>,
     #[command(flatten)]

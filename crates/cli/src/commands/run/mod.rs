@@ -23,8 +23,8 @@ use results::Results;
 use std::path::Path;
 use std::sync::Arc;
 use tierloom_memory::router::{LentPool, lend_pool};
-use tierloom_pool::Spread;
-use tierloom_suite::{RunError, StreamPlan, SuitePlan, SuiteRequest, Workload, workload};
+use tierloom_pool::{Pool, Spread};
+use tierloom_suite::{Resize, RunError, StreamPlan, SuitePlan, SuiteRequest, Workload, workload};
 
 /// Starts of processes to measure.
 struct Restarts<'a> {
@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.workload {
         args::Workload::Ssb(args) => {
             let workload = workload::ssb(args.sf, args.seed)?;
-            start(workload, &args.queries, None, &args.options)
+            start(workload, &args.queries, None, &[], &args.options)
         }
         args::Workload::Tpch(args) => tpc(workload::tpch(args.sf, args.answers.clone())?, args),
         args::Workload::Tpcds(args) => tpc(workload::tpcds(args.sf, args.answers.clone())?, args),
@@ -76,13 +76,20 @@ fn tpc(workload: Arc<dyn Workload>, args: &TpcArgs) -> Result<(), Failure> {
             places: &args.temps,
         });
     }
-    start(workload, &args.queries, streams, &args.options)
+    start(
+        workload,
+        &args.queries,
+        streams,
+        &args.resize,
+        &args.options,
+    )
 }
 
 fn start(
     workload: Arc<dyn Workload>,
     queries: &[String],
     streams: Option<StreamPlan>,
+    resizes: &[Resize],
     options: &RunOptions,
 ) -> Result<(), Failure> {
     if let (Some(rounds), Some(pool)) = (options.restart, &options.pool) {
@@ -101,7 +108,7 @@ fn start(
         };
         return sessions::restarts(&restarts);
     }
-    let request = options.request(queries, streams);
+    let request = options.request(queries, streams, resizes);
     if request.elsewhere && !options.dry_run {
         return Err(Failure::input(
             "--sysroot describes another machine, and queries can only be measured on this one; add --dry-run to see the plan for it",
@@ -112,10 +119,13 @@ fn start(
     if options.dry_run {
         return output::print(&plan.describe());
     }
-    let _lent = lend(options)?;
+    let pool = open_pool(options)?;
+    let _lent = pool.as_ref().map(lend).transpose()?;
     let mut results = Results::new(options);
     let mut sink = |record| results.push(record).map_err(RunError::failed);
-    let ended = tierloom_suite::run(&plan, &open_session(), &Progress::default(), &mut sink);
+    let session = open_session();
+    let observer = Progress::default();
+    let ended = tierloom_suite::run(&plan, &session, pool.as_ref(), &observer, &mut sink);
     let written = results.write(&plan, options);
     match ended {
         // A file that cannot be written is news after an interruption, but must not hide another
@@ -125,14 +135,15 @@ fn start(
     }
 }
 
-/// Opens the pool and lets operators use its free memory, until the answer is dropped.
-fn lend(options: &RunOptions) -> Result<Option<LentPool>, Failure> {
-    let Some(path) = &options.pool else {
-        return Ok(None);
-    };
-    let pool = options.pool_access.access().open(path)?;
+fn open_pool(options: &RunOptions) -> Result<Option<Pool>, Failure> {
+    let open = |path| options.pool_access.access().open(path);
+    options.pool.as_deref().map(open).transpose()
+}
+
+/// Lets operators use the free memory of the pool, until the answer is dropped.
+fn lend(pool: &Pool) -> Result<LentPool, Failure> {
     let memory = Arc::new(pool.operator_scratch(Spread::Pack));
-    lend_pool(memory).map(Some).map_err(Failure::runtime)
+    lend_pool(memory).map_err(Failure::runtime)
 }
 
 fn check_outputs(options: &RunOptions) -> Result<(), Failure> {
@@ -150,7 +161,12 @@ fn check_outputs(options: &RunOptions) -> Result<(), Failure> {
 
 impl RunOptions {
     /// What is asked of the suite.
-    fn request(&self, queries: &[String], streams: Option<StreamPlan>) -> SuiteRequest {
+    fn request(
+        &self,
+        queries: &[String],
+        streams: Option<StreamPlan>,
+        resizes: &[Resize],
+    ) -> SuiteRequest {
         SuiteRequest {
             queries: queries.to_vec(),
             streams,
@@ -169,6 +185,7 @@ impl RunOptions {
             prefetch_off: self.prefetch_off.clone(),
             operator_memory: self.operator_memory.operator_memory.clone(),
             has_pool: self.pool.is_some(),
+            resizes: resizes.to_vec(),
             memory_audit: self.operator_memory.memory_audit.clone(),
             elsewhere: self.here.sysroot.is_some(),
         }
