@@ -1,5 +1,6 @@
 //! The adaptive controller steers queries on a simulated machine: pages move between simulated
-//! nodes, and times are those that the model gives for that machine.
+//! nodes, and times are those that the model gives for that machine: no decision depends on how
+//! busy this machine is.
 
 mod common;
 
@@ -18,6 +19,9 @@ use tierloom_workloads::ssb::queries;
 
 /// Number of workers of the simulated machine.
 const WORKERS: u32 = 32;
+
+/// Its computing time per row and worker, ns.
+const COMPUTE_NS: f64 = 0.5;
 
 /// Takes as long as the model says for the machine, and longer on CXL if configured so.
 #[derive(Debug)]
@@ -42,6 +46,13 @@ impl Timing for Played {
             time_ns: time(&decision.layout) * decision.rest(),
             trials_ns: timed.map(|t| time(&t.layout) * t.share).collect(),
         }
+    }
+
+    fn of_run(&self, mut phases: Vec<Phase>) -> Vec<Phase> {
+        for phase in &mut phases {
+            phase.compute_ns_per_tuple = COMPUTE_NS;
+        }
+        phases
     }
 }
 
@@ -73,10 +84,9 @@ impl Stage {
         let machine = profiles::load("nus24").unwrap();
         DriverOptions {
             // Tables of a test fit into every cache, so they are treated as parts of a large
-            // workload. As little as possible of the measured time counts as computing, so that
-            // decisions do not depend on what else this machine does.
+            // workload.
             host: HostCosts {
-                stream_ns_per_byte: 1e6,
+                stream_ns_per_byte: 0.0,
                 working_set_bytes: 100 << 30,
             },
             settings: Settings {
@@ -235,22 +245,18 @@ fn queries_that_share_columns_do_not_send_them_to_and_fro() {
         }
     }
     let decisions = driver.decisions();
-    let late = decisions.iter().filter(|d| d.run > 120);
-    assert!(
-        late.clone()
-            .all(|d| d.moved_bytes == 0 && d.action == "keep"),
-        "{:#?}",
-        late.collect::<Vec<_>>()
-    );
+    let restless = decisions
+        .iter()
+        .filter(|d| d.run > 120 && (d.moved_bytes > 0 || d.action != "keep"));
+    let restless: Vec<_> = restless.collect();
+    assert!(restless.is_empty(), "{restless:#?}");
     for id in ids {
         let of = decisions
             .iter()
             .filter(|d| d.query == id && d.phase == "lineorder");
         let last = of.clone().next_back().unwrap();
         assert!(last.layout.contains("cxl"), "{last:?}");
-        // One run teaches nothing if the machine was busy with other things: real threads are
-        // timed here.
-        assert!(of.rev().take(10).any(|d| d.learned), "{last:?}");
+        assert!(last.learned, "{last:?}");
     }
     let moved: BTreeMap<u64, u64> = decisions.iter().map(|d| (d.run, d.moved_bytes)).collect();
     let fact = stage

@@ -33,6 +33,7 @@ impl Prepared<'_> {
             return;
         }
         let (phases, cpu_ns) = busy(captured);
+        let phases = driver.timing.of_run(phases);
         let mut state = driver.state();
         // Times are attributed to phases by position, which is only valid if the run had the phases
         // that were decided on.

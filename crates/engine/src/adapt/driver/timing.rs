@@ -19,6 +19,13 @@ pub trait Timing: Send + Sync + fmt::Debug {
     /// `measured` has the time of the part under the decided layout and of each timed trial, in the
     /// order of the decision's trials.
     fn of_phase(&self, phase: &Phase, decision: &PhaseDecision, measured: Measured) -> Measured;
+
+    /// The phases of a run, whose computing time per row is measured too.
+    ///
+    /// The default is what was measured; a simulated machine has its own.
+    fn of_run(&self, phases: Vec<Phase>) -> Vec<Phase> {
+        phases
+    }
 }
 
 /// Returns measured times unchanged.
