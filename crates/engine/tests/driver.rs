@@ -256,7 +256,10 @@ fn queries_that_share_columns_do_not_send_them_to_and_fro() {
             .filter(|d| d.query == id && d.phase == "lineorder");
         let last = of.clone().next_back().unwrap();
         assert!(last.layout.contains("cxl"), "{last:?}");
-        assert!(last.learned, "{last:?}");
+        // Columns are where one of the queries wants them; the others have then nothing to learn.
+        let follows = last.reason == "settled" && last.note.contains("as other phases request");
+        assert!(last.learned || follows, "{last:?}");
+        assert!(of.rev().any(|d| d.learned), "{last:?}");
     }
     let moved: BTreeMap<u64, u64> = decisions.iter().map(|d| (d.run, d.moved_bytes)).collect();
     let fact = stage
