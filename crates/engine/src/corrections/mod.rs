@@ -3,6 +3,7 @@
 //! Each module describes one fault. Most are rules of the planner in the place of one of
 //! DataFusion's, or before or after them.
 
+mod call_names;
 mod checked_sum;
 mod comparisons;
 mod constants;

@@ -20,7 +20,7 @@ pub(crate) fn statement(state: &SessionState, sql: &str) -> Result<Statement> {
     if sql.to_ascii_uppercase().contains("DISTINCT") {
         correct(&mut statement, &mut TighterBinding);
     }
-    correct(&mut statement, &mut SelectNames);
+    correct(&mut statement, &mut SelectNames::new(state));
     Ok(statement)
 }
 

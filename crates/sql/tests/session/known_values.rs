@@ -411,6 +411,66 @@ fn a_column_can_be_selected_twice_and_beside_its_cast() {
 }
 
 #[test]
+fn calls_that_differ_in_casts_alone_are_several() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE t AS SELECT * FROM (VALUES (1, 2.5), (2, 3.5), (2, 4.5)) AS v(x, y)",
+    )
+    .unwrap();
+    for (sql, expected) in [
+        ("SELECT sum(y), sum(CAST(y AS INT)) FROM t", "10.5,9"),
+        ("SELECT sum(y::int), sum(t.y), sum(x) FROM t", "9,10.5,5"),
+        (
+            "SELECT sum(CAST(y AS INT)), sum(y), sum(CAST(y AS INT)), 1 + sum(y::bigint) FROM t",
+            "9,10.5,9,10",
+        ),
+        (
+            "SELECT x, sum(y) FROM t GROUP BY x HAVING sum(CAST(y AS INT)) < 7",
+            "1,2.5",
+        ),
+        (
+            "SELECT x, sum(y) AS s FROM t GROUP BY x ORDER BY sum(CAST(y AS INT)) DESC",
+            "2,8.0\n1,2.5",
+        ),
+        (
+            "SELECT count(DISTINCT CAST(y AS INT)), count(DISTINCT y), \
+             count(DISTINCT CAST(y / 9 AS INT)), count(DISTINCT y / 9) FROM t",
+            "3,3,1,3",
+        ),
+        (
+            "SELECT sum(y) OVER (), sum(CAST(y AS INT)) OVER () FROM t LIMIT 1",
+            "10.5,9",
+        ),
+        (
+            "SELECT sum(sum(y)) OVER (), sum(sum(CAST(y AS INT))) OVER () FROM t GROUP BY x \
+             LIMIT 1",
+            "10.5,9",
+        ),
+        (
+            "SELECT sum(y) + sum(CAST(y AS INT)) AS s FROM t UNION ALL \
+             SELECT sum(x) + sum(CAST(x AS DOUBLE)) FROM t ORDER BY s",
+            "10.0\n19.5",
+        ),
+        (
+            "SELECT (SELECT sum(CAST(y AS INT)) FROM t), sum(y) FROM t",
+            "9,10.5",
+        ),
+        (
+            "SELECT (SELECT max(x) AS m FROM t), (SELECT max(x) AS m FROM t WHERE x < 2), \
+             max(x) AS m FROM t",
+            "2,1,2",
+        ),
+        (
+            "SELECT \"sum(CAST(y AS INT))\" FROM (SELECT sum(y), sum(CAST(y AS INT)) FROM t)",
+            "9",
+        ),
+    ] {
+        assert_eq!(text(&mut session, sql), expected, "{sql}");
+    }
+}
+
+#[test]
 fn zeros_of_both_signs_are_in_lists_that_have_one_of_them() {
     let mut session = session();
     run(
