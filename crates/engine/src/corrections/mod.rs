@@ -11,6 +11,7 @@ mod correlated;
 mod counted_sets;
 mod delegated;
 mod exceptions;
+mod false_keys;
 mod filter_fence;
 mod float_extremes;
 mod group_filters;
@@ -50,6 +51,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use exceptions::Except;
+use false_keys::{KeylessJoins, KeylessRelations};
 use float_extremes::float_extremes;
 use group_filters::GroupFilters;
 use grouping_sets::HiddenConstants;
@@ -94,7 +96,8 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(WindowArguments))
         .with_analyzer_rule(Arc::new(NullableSubqueries))
         .with_optimizer_rules(logical_rules())
-        .with_physical_optimizer_rules(physical);
+        .with_physical_optimizer_rules(physical)
+        .with_relation_planners(vec![Arc::new(KeylessRelations)]);
     // A simplified expression may be nullable in the logical plan and not in the physical one; that
     // changes no answer.
     let config = builder.config().get_or_insert_default();
@@ -129,6 +132,7 @@ pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
                 Arc::new(GuardedConditions) as _,
                 rule,
             ],
+            name if KeylessJoins::BEFORE.contains(&name) => vec![Arc::new(KeylessJoins) as _, rule],
             _ => vec![rule],
         });
     // After those that make lists of comparisons.
@@ -187,12 +191,18 @@ mod tests {
     fn each_correction_of_a_rule_finds_one_of_datafusion() {
         let rules = Optimizer::new().rules;
         let replaced = [GroupFilters::NAME, KeptTypes::NAME, SIMPLIFIER];
-        for name in Except::names().into_iter().chain(replaced) {
+        for name in Except::names()
+            .into_iter()
+            .chain(replaced)
+            .chain(KeylessJoins::BEFORE)
+        {
             let same = rules.iter().filter(|rule| rule.name() == name);
             assert_eq!(same.count(), 1, "{name}");
         }
         assert_eq!(GroupFilters::default().name(), GroupFilters::NAME);
-        // Two rules are added before the simplifier, and one at the end.
-        assert_eq!(logical_rules().len(), rules.len() + 3);
+        // Two rules are added before the simplifier, one before each that goes by keys, and one at
+        // the end.
+        let before_keys = KeylessJoins::BEFORE.len();
+        assert_eq!(logical_rules().len(), rules.len() + 3 + before_keys);
     }
 }

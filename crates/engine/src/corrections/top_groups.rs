@@ -65,7 +65,9 @@ impl Needed {
 fn checked(plan: Arc<dyn ExecutionPlan>, needed: Needed) -> Result<Arc<dyn ExecutionPlan>> {
     let below = needed_below(&plan, needed);
     let plan = match plan.downcast_ref::<AggregateExec>() {
-        Some(aggregate) if is_cut(aggregate) && !is_first(aggregate, needed) => {
+        Some(aggregate)
+            if is_cut(aggregate) && (!is_first(aggregate, needed) || has_float_key(aggregate)) =>
+        {
             Arc::new(aggregate.with_new_limit_options(None)) as _
         }
         _ => plan,
@@ -82,6 +84,16 @@ fn checked(plan: Arc<dyn ExecutionPlan>, needed: Needed) -> Result<Arc<dyn Execu
 fn is_cut(aggregate: &AggregateExec) -> bool {
     let limit = aggregate.limit_options();
     limit.is_some_and(|limit| limit.descending().is_some())
+}
+
+/// Whether groups are floats, of which the first ones hold a NaN once for each row that has it.
+fn has_float_key(aggregate: &AggregateExec) -> bool {
+    let schema = aggregate.schema();
+    let keys = schema
+        .fields()
+        .iter()
+        .take(aggregate.group_expr().expr().len());
+    keys.into_iter().any(|key| key.data_type().is_floating())
 }
 
 /// Whether the first groups of the aggregation are the rows that are needed of it.

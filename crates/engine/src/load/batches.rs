@@ -223,8 +223,9 @@ pub(super) fn place_columns(
                 ),
             });
         }
-        let chunks = source.chunks.into_iter().map(with_one_nan).collect();
-        let (data_type, chunks) = with_keys_for_all(data_type, chunks)?;
+        let (data_type, chunks) = without_float_words(data_type, source.chunks)?;
+        let chunks = chunks.into_iter().map(with_one_nan).collect();
+        let (data_type, chunks) = with_keys_for_all(&data_type, chunks)?;
         let prepared = encode::prepare(&data_type, chunks, encoding)?;
         Ok((source.table, source.field.name(), prepared))
     })?;
@@ -238,6 +239,24 @@ pub(super) fn place_columns(
     in_parallel(reserved, |(column, prepared, region)| {
         prepared.place(column, region)
     })
+}
+
+/// Chunks of floats in the place of dictionaries of floats; other columns stay as they are.
+///
+/// 0.0 and -0.0 are one value, but as words of a dictionary DataFusion 55 compares and groups them
+/// by their bits.
+fn without_float_words(
+    data_type: &DataType,
+    chunks: Vec<ArrayRef>,
+) -> Result<(DataType, Vec<ArrayRef>), EngineError> {
+    match data_type {
+        DataType::Dictionary(_, words) if words.is_floating() => {
+            let chunks = chunks.iter().map(|chunk| cast(chunk, words));
+            let chunks = chunks.collect::<Result<_, _>>()?;
+            Ok((words.as_ref().clone(), chunks))
+        }
+        _ => Ok((data_type.clone(), chunks)),
+    }
 }
 
 /// A dictionary with NULLs as NULL keys only.

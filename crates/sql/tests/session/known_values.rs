@@ -536,3 +536,71 @@ fn outer_joins_find_all_rows_of_a_key_that_was_unique_before_another_join() {
     let sql = format!("SELECT t2.k, count(*) FROM {joined} GROUP BY t4.a, t2.k");
     assert_eq!(text(&mut session, &sql), "1,1\n1,1");
 }
+
+#[test]
+fn groups_over_joins_keep_all_of_their_keys() {
+    let mut session = session();
+    for table in [
+        "CREATE TABLE d AS SELECT * FROM (VALUES ('a'), ('a'), ('b')) v(k)",
+        "CREATE TABLE f AS SELECT * FROM (VALUES ('a', 1), ('a', 2), ('a', 2), ('b', 1)) v(k, m)",
+        "CREATE VIEW u AS SELECT k, count(*) AS n FROM d GROUP BY k",
+    ] {
+        run(&mut session, table).unwrap();
+    }
+    let unique = "(SELECT k, count(*) AS n FROM d GROUP BY k)";
+    for unique in [unique, "u", "(SELECT DISTINCT k FROM d)"] {
+        let pairs = format!(
+            "(SELECT u.k AS c, f.m AS m FROM {unique} AS u, f WHERE u.k = f.k GROUP BY u.k, f.m)"
+        );
+        for (sql, expected) in [
+            (
+                format!("SELECT c, count(*) FROM {pairs} GROUP BY c, m ORDER BY c"),
+                "a,1\na,1\nb,1",
+            ),
+            (
+                format!("SELECT DISTINCT c FROM {pairs} AS p ORDER BY c"),
+                "a\nb",
+            ),
+            (
+                format!("SELECT c, count(*), count(DISTINCT m) FROM {pairs} GROUP BY c ORDER BY c"),
+                "a,2,2\nb,1,1",
+            ),
+            (
+                format!(
+                    "WITH p AS {pairs} SELECT c, min(n) FROM (SELECT c, m, count(*) AS n, \
+                 count(DISTINCT m) FROM p GROUP BY c, m) GROUP BY c ORDER BY c"
+                ),
+                "a,1\nb,1",
+            ),
+            (
+                format!(
+                    "SELECT c, min(n) FROM (SELECT u.k AS c, f.m, count(DISTINCT f.m) AS n \
+                 FROM {unique} AS u JOIN f ON u.k = f.k GROUP BY u.k, f.m) GROUP BY c ORDER BY c"
+                ),
+                "a,1\nb,1",
+            ),
+        ] {
+            assert_eq!(text(&mut session, &sql), expected, "{sql}");
+        }
+    }
+}
+
+#[test]
+fn the_first_of_distinct_floats_have_nan_once() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE t AS SELECT CAST(x AS DOUBLE) AS x, CAST(x AS REAL) AS r FROM \
+         (VALUES ('NaN'), ('1'), ('NaN'), ('-NaN'), ('2')) v(x)",
+    )
+    .unwrap();
+    for column in ["x", "r"] {
+        for sql in [
+            format!("SELECT DISTINCT {column} FROM t ORDER BY 1 LIMIT 9"),
+            format!("SELECT {column} FROM t UNION SELECT {column} FROM t ORDER BY 1 LIMIT 9"),
+            format!("SELECT {column} FROM t GROUP BY {column} ORDER BY {column} LIMIT 9"),
+        ] {
+            assert_eq!(text(&mut session, &sql), "1.0\n2.0\nNaN", "{sql}");
+        }
+    }
+}
