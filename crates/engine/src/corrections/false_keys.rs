@@ -36,7 +36,7 @@ impl RelationPlanner for KeylessRelations {
         relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
-        // A lateral subquery is planned with what is left of it, and the planner looks for it there.
+        // The planner looks for joins at the top of a lateral subquery's plan.
         let may_have_keys = matches!(
             relation,
             TableFactor::Derived { lateral: false, .. } | TableFactor::Table { args: None, .. }
