@@ -9,7 +9,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, Function, OrderBy, Query, Select, SelectItem, SetExpr, Value,
-    Visit, VisitMut, Visitor, VisitorMut, visit_expressions_mut,
+    Visit, VisitMut, Visitor, VisitorMut, visit_expressions, visit_expressions_mut,
 };
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -107,7 +107,11 @@ pub(super) fn text_without_tables(expr: &Expr) -> String {
 
 /// Whether there is a cast in an expression.
 pub(super) fn has_cast(expr: &Expr) -> bool {
-    wrap_first_cast(&mut expr.clone(), 0)
+    let found = visit_expressions(expr, |inner| match inner {
+        Expr::Cast { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 /// The text, in lower case where case says nothing.
@@ -221,9 +225,10 @@ impl VisitorMut for Rename {
     }
 }
 
-/// Replaces the first cast by `CASE WHEN n = n THEN cast END`; false if there is none.
-fn wrap_first_cast(expr: &mut Expr, n: u32) -> bool {
-    let wrapped = visit_expressions_mut(expr, |inner| {
+/// Replaces the first cast by `CASE WHEN n = n THEN cast END`.
+fn wrap_first_cast(expr: &mut Expr, n: u32) {
+    // It breaks where it has found one.
+    let _ = visit_expressions_mut(expr, |inner| {
         if !matches!(inner, Expr::Cast { .. }) {
             return ControlFlow::Continue(());
         }
@@ -243,5 +248,4 @@ fn wrap_first_cast(expr: &mut Expr, n: u32) -> bool {
         };
         ControlFlow::Break(())
     });
-    wrapped.is_break()
 }

@@ -1,5 +1,6 @@
 //! DataFusion's logical rules that are right but for some plans.
 
+use super::has_join;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
@@ -75,10 +76,9 @@ impl OptimizerRule for Except {
 ///
 /// It looks at the operators above the join, which show what is used.
 fn is_over_outer_join_of_joins(plan: &LogicalPlan) -> Result<bool> {
-    let is_join = |below: &LogicalPlan| Ok(matches!(below, LogicalPlan::Join(_)));
     plan.exists(|node| match node {
         LogicalPlan::Join(join) if join.join_type != JoinType::Inner => {
-            Ok(join.left.exists(is_join)? || join.right.exists(is_join)?)
+            Ok(has_join(&join.left)? || has_join(&join.right)?)
         }
         _ => Ok(false),
     })

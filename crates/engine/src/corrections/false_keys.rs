@@ -9,6 +9,7 @@
 //! [`KeylessRelations`] hides keys from the planner, [`KeylessJoins`] those of joins from the
 //! optimizer, which derives them again.
 
+use super::has_join;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{FunctionalDependencies, Result};
 use datafusion::logical_expr::planner::{
@@ -102,18 +103,16 @@ impl OptimizerRule for KeylessJoins {
 
 /// Whether a plan has joins, and a key after them.
 fn joins_keys(plan: &LogicalPlan) -> Result<bool> {
-    let is_join = |node: &LogicalPlan| Ok(matches!(node, LogicalPlan::Join(_)));
-    Ok(has_keys(plan) && plan.exists(is_join)?)
+    Ok(has_keys(plan) && has_join(plan)?)
 }
 
 /// Whether a plan has joins, and groups that are or will be known as unique.
 fn joins_groups(plan: &LogicalPlan) -> Result<bool> {
-    let is_join = |node: &LogicalPlan| Ok(matches!(node, LogicalPlan::Join(_)));
     let is_unique = |node: &LogicalPlan| {
         let is_group = matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_));
         Ok(is_group || has_keys(node))
     };
-    Ok(plan.exists(is_join)? && plan.exists(is_unique)?)
+    Ok(has_join(plan)? && plan.exists(is_unique)?)
 }
 
 fn has_keys(plan: &LogicalPlan) -> bool {

@@ -160,6 +160,11 @@ fn rewrite_whole_expressions(
     })
 }
 
+/// Whether there is a join in the plan, subqueries left out.
+fn has_join(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|node| Ok(matches!(node, LogicalPlan::Join(_))))
+}
+
 /// Whether an expression of the operator itself holds one that is `such`.
 fn operator_holds(node: &LogicalPlan, such: impl Fn(&Expr) -> bool) -> Result<bool> {
     let mut found = false;
