@@ -21,6 +21,7 @@ mod in_lists;
 mod intervals;
 mod kept_types;
 mod merged_columns;
+mod mixed_unions;
 mod nans;
 mod null_filled;
 mod null_in;
@@ -28,6 +29,7 @@ mod null_rules;
 mod numbers;
 mod one_row;
 mod ordered_aggregates;
+mod output_order;
 mod overflow;
 pub(crate) mod precedence;
 mod range_frames;
@@ -49,6 +51,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::analyzer::Analyzer;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use exceptions::Except;
 use false_keys::{KeylessJoins, KeylessRelations};
@@ -58,12 +61,14 @@ use grouping_sets::HiddenConstants;
 use guarded::GuardedConditions;
 use in_lists::MergedLists;
 use kept_types::KeptTypes;
+use mixed_unions::MixedUnions;
 use nans::OneNan;
 use null_filled::NullFilled;
 use null_in::ThreeValuedIn;
 use null_rules::NullableSubqueries;
 use one_row::OneRowSubqueries;
 use ordered_aggregates::{OrderedAggregates, ordered_aggregates};
+use output_order::{OutputKeys, output_mark};
 use overflow::{CheckedArithmetic, CheckedConstants, WindowArguments};
 use range_frames::WholeRangeFrames;
 use scan_statistics::ScanStatistics;
@@ -83,7 +88,11 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     physical.insert(0, Arc::new(CheckedArithmetic));
     physical.push(Arc::new(WholeRangeFrames));
     physical.push(Arc::new(TopGroups));
+    let mut analyzer = Analyzer::new().rules;
+    analyzer.insert(0, Arc::new(MixedUnions));
     let mut builder = builder
+        .with_analyzer_rules(analyzer)
+        .with_analyzer_rule(Arc::new(OutputKeys))
         .with_analyzer_rule(Arc::new(CountedSets))
         .with_analyzer_rule(Arc::new(HiddenConstants))
         .with_analyzer_rule(Arc::new(OneRowSubqueries))
@@ -113,6 +122,8 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     let functions = builder.aggregate_functions().get_or_insert_default();
     functions.extend(float_extremes());
     functions.extend(ordered_aggregates());
+    let functions = builder.scalar_functions().get_or_insert_default();
+    functions.push(output_mark());
     builder
 }
 

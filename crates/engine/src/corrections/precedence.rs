@@ -1,5 +1,6 @@
 //! SQL text to a syntax tree, with operators that bind as tightly as SQL says.
 
+use super::output_order::OutputOrder;
 use super::select_names::SelectNames;
 use datafusion::common::Result;
 use datafusion::execution::session_state::SessionState;
@@ -20,6 +21,7 @@ pub(crate) fn statement(state: &SessionState, sql: &str) -> Result<Statement> {
     if sql.to_ascii_uppercase().contains("DISTINCT") {
         correct(&mut statement, &mut TighterBinding);
     }
+    correct(&mut statement, &mut OutputOrder::new(state));
     correct(&mut statement, &mut SelectNames::new(state));
     Ok(statement)
 }

@@ -604,3 +604,24 @@ fn the_first_of_distinct_floats_have_nan_once() {
         }
     }
 }
+
+#[test]
+fn a_union_of_doubles_and_decimals_keeps_the_doubles() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT CAST(1e20 AS DOUBLE) AS d, CAST(2.50 AS DECIMAL(5, 2)) \
+                 AS n, arrow_cast(0.5, 'Float32') AS r";
+    run(&mut session, table).unwrap();
+    for (query, rows) in [
+        ("SELECT d FROM t UNION ALL SELECT n FROM t", "1e20\n2.5"),
+        ("SELECT n FROM t UNION ALL SELECT d FROM t", "2.5\n1e20"),
+        ("SELECT n FROM t UNION ALL SELECT r FROM t", "2.5\n0.5"),
+        ("SELECT n FROM t UNION SELECT d / 8e19 * 2 FROM t", "2.5"),
+        (
+            "SELECT sum(x) FROM (SELECT n AS x FROM t UNION ALL SELECT 1 UNION ALL SELECT r FROM t)",
+            "4.0",
+        ),
+        ("SELECT n FROM t INTERSECT SELECT d / 4e19 FROM t", "2.5"),
+    ] {
+        assert_eq!(text(&mut session, query), rows, "{query}");
+    }
+}

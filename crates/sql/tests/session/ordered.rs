@@ -201,3 +201,45 @@ fn a_second_run_has_no_filters_of_the_first() {
         }
     }
 }
+
+#[test]
+fn keys_of_order_by_are_columns_of_the_result_before_those_of_the_table() {
+    let mut session = session();
+    // Few rows of k 0, so the order by the count is not the one by k.
+    let table = "CREATE TABLE t AS SELECT value AS id, CASE WHEN value < 3 THEN 0 ELSE 7 - value % \
+                 2 END AS k FROM generate_series(1, 10)";
+    run(&mut session, table).unwrap();
+    let counts = "SELECT k AS n, count(*) AS k FROM t GROUP BY k";
+    let by_count = "0,2\n6,4\n7,4";
+    for (query, rows) in [
+        (format!("{counts} ORDER BY 2, 1"), by_count),
+        (format!("{counts} ORDER BY k, n"), by_count),
+        (format!("{counts} ORDER BY K, \"n\""), by_count),
+        (format!("({counts}) ORDER BY 2, 1"), by_count),
+        (
+            format!("{counts} ORDER BY 2 DESC, 1 DESC LIMIT 2"),
+            "7,4\n6,4",
+        ),
+        (format!("{counts} ORDER BY count(*), t.k"), by_count),
+        (
+            format!("SELECT n FROM ({counts} ORDER BY 2 DESC, 1 LIMIT 1) AS q"),
+            "6",
+        ),
+        (
+            "SELECT DISTINCT k AS id, id % 2 AS k FROM t ORDER BY 2, 1".to_owned(),
+            "0,0\n7,0\n0,1\n6,1",
+        ),
+        (
+            "SELECT -k AS k FROM t GROUP BY k ORDER BY k".to_owned(),
+            "-7\n-6\n0",
+        ),
+        (
+            "SELECT -id AS k, sum(k) OVER () AS s FROM t ORDER BY 1 LIMIT 1".to_owned(),
+            "-10,52",
+        ),
+    ] {
+        assert_eq!(text(&mut session, &query), rows, "{query}");
+    }
+    let error = run(&mut session, &format!("{counts} ORDER BY 3")).unwrap_err();
+    assert!(error.to_string().contains("no such column"), "{error}");
+}
