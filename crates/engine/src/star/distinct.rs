@@ -5,12 +5,12 @@
 //! -0.0 are one value; NaNs of different bit patterns are different values.
 
 use super::NotFused;
-use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, UInt64Array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
+use datafusion::common::HashMap;
 use datafusion::common::utils::normalize_float_zero;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The distinct rows of some columns, numbered in order of appearance.
@@ -40,7 +40,10 @@ pub(super) fn distinct(columns: &[ArrayRef]) -> Result<Distinct, NotFused> {
     let (ordinals, first_rows) = match &compared[..] {
         // For a single dictionary column the numbers are dense, so an array replaces the hash
         // table.
-        [Comparable::Numbers(numbers, words)] => by_number(numbers, *words),
+        [Comparable::Numbers(numbers, words)] => {
+            let (ordinals, first_rows, _) = by_number(numbers.iter().map(|n| *n as usize), *words);
+            (ordinals, first_rows)
+        }
         _ => by_row(compared.into_iter().map(Comparable::into_array).collect())?,
     };
     let first_rows = UInt32Array::from(first_rows);
@@ -83,10 +86,13 @@ fn comparable(column: &ArrayRef) -> Result<Comparable, NotFused> {
     if !few || dictionary.keys().null_count() > 0 || words.logical_null_count() > 0 {
         return Ok(Comparable::Plain(unpacked(column)?));
     }
-    let (numbers, first_words) = by_row(vec![unpacked(words)?])?;
     let keys = dictionary.normalized_keys();
-    let of_rows = keys.into_iter().map(|key| numbers[key]).collect();
-    Ok(Comparable::Numbers(of_rows, first_words.len()))
+    let (of_rows, _, used) = by_number(keys.into_iter(), words.len());
+    // Only words that occur are compared: a filter may have left a few of thousands.
+    let used = take(words.as_ref(), &UInt64Array::from(used), None)?;
+    let (numbers, first_words) = by_row(vec![unpacked(&used)?])?;
+    let of_rows = of_rows.into_iter().map(|word| numbers[word as usize]);
+    Ok(Comparable::Numbers(of_rows.collect(), first_words.len()))
 }
 
 /// `column` without the dictionaries around its values, which may be nested.
@@ -119,19 +125,25 @@ fn by_row(columns: Vec<ArrayRef>) -> Result<(Vec<u32>, Vec<u32>), NotFused> {
     Ok((ordinals, first_rows))
 }
 
-/// Same as [`by_row`] for rows already numbered below `count`, of which some may not occur.
-fn by_number(numbers: &[u32], count: usize) -> (Vec<u32>, Vec<u32>) {
+/// Same as [`by_row`] for rows already numbered below `count`, of which some may not occur. Also
+/// returns the number of each ordinal.
+fn by_number(
+    numbers: impl ExactSizeIterator<Item = usize>,
+    count: usize,
+) -> (Vec<u32>, Vec<u32>, Vec<u64>) {
     let mut known = vec![u32::MAX; count];
-    let (mut ordinals, mut first_rows) = (Vec::with_capacity(numbers.len()), Vec::new());
-    for (index, number) in numbers.iter().enumerate() {
-        let known = &mut known[*number as usize];
+    let mut ordinals = Vec::with_capacity(numbers.len());
+    let (mut first_rows, mut used) = (Vec::new(), Vec::new());
+    for (index, number) in numbers.enumerate() {
+        let known = &mut known[number];
         if *known == u32::MAX {
             *known = first_rows.len() as u32;
             first_rows.push(index as u32);
+            used.push(number as u64);
         }
         ordinals.push(*known);
     }
-    (ordinals, first_rows)
+    (ordinals, first_rows, used)
 }
 
 #[cfg(test)]
