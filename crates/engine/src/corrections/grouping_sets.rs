@@ -1,4 +1,4 @@
-//! Grouping sets over literals.
+//! Grouping sets over literals and computed keys.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -11,20 +11,22 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
-use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
-/// Makes columns of the literals among the keys of `ROLLUP`, `CUBE` or `GROUPING SETS`.
+/// Makes columns of the computed keys of `ROLLUP`, `CUBE` or `GROUPING SETS`.
 ///
 /// DataFusion 55 takes groups for sorted by a key that is a literal, although it is NULL for the
 /// sets without it. Its final aggregation then ends groups too early and returns them several
 /// times. For columns that a filter makes constant, [`super::null_filled`] prevents the same.
+///
+/// Where its simplifier changes a computed key, which may be in several sets, the aggregation gets
+/// another number of columns and planning fails.
 #[derive(Debug, Default)]
-pub(crate) struct HiddenConstants;
+pub(crate) struct ComputedKeys;
 
-impl AnalyzerRule for HiddenConstants {
+impl AnalyzerRule for ComputedKeys {
     fn name(&self) -> &str {
-        "tierloom_hidden_constants"
+        "tierloom_computed_keys"
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
@@ -60,22 +62,29 @@ fn hidden(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
         );
     }
     let keys = grouping_set_to_exprlist(&aggregate.group_expr)?;
-    let literals: Vec<&Expr> = keys.into_iter().filter(|key| is_constant(key)).collect();
-    if literals.is_empty() {
+    let mut computed: Vec<&Expr> = Vec::new();
+    for key in keys {
+        if is_computed(key) && !computed.contains(&key) {
+            computed.push(key);
+        }
+    }
+    if computed.is_empty() {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }
     let columns = aggregate.input.schema().columns().into_iter();
     let mut projected: Vec<Expr> = columns.map(Expr::Column).collect();
-    for literal in literals.into_iter().collect::<HashSet<_>>() {
-        let column = column_of(literal);
-        let value = hide(literal.clone());
-        projected.push(value.alias_qualified(column.relation, column.name));
+    for key in computed {
+        let value = match key.column_refs().is_empty() {
+            true => hide(key.clone()),
+            false => key.clone(),
+        };
+        projected.push(value.alias(column_of(key).name));
     }
     let input = LogicalPlanBuilder::from(Arc::clone(&aggregate.input))
         .project(projected)?
         .build()?;
     let as_columns = |keys: Vec<Expr>| -> Vec<Expr> {
-        let columns = keys.into_iter().map(|key| match is_constant(&key) {
+        let columns = keys.into_iter().map(|key| match is_computed(&key) {
             true => Expr::Column(column_of(&key)),
             false => key,
         });
@@ -94,12 +103,12 @@ fn hidden(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
 }
 
-/// Whether a key has the same value for all rows, whatever the rows are.
-fn is_constant(key: &Expr) -> bool {
-    key.column_refs().is_empty()
+/// Whether a key is not a column already.
+fn is_computed(key: &Expr) -> bool {
+    !matches!(key, Expr::Column(_))
 }
 
-/// The column that holds a literal key, with the name that the key has in the result.
+/// The column that holds a computed key, with the name that the key has in the result.
 fn column_of(key: &Expr) -> Column {
     Column::from_name(key.schema_name().to_string())
 }

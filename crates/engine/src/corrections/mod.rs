@@ -57,7 +57,7 @@ use exceptions::Except;
 use false_keys::{KeylessJoins, KeylessRelations};
 use float_extremes::float_extremes;
 use group_filters::GroupFilters;
-use grouping_sets::HiddenConstants;
+use grouping_sets::ComputedKeys;
 use guarded::GuardedConditions;
 use in_lists::MergedLists;
 use kept_types::KeptTypes;
@@ -94,7 +94,7 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rules(analyzer)
         .with_analyzer_rule(Arc::new(OutputKeys))
         .with_analyzer_rule(Arc::new(CountedSets))
-        .with_analyzer_rule(Arc::new(HiddenConstants))
+        .with_analyzer_rule(Arc::new(ComputedKeys))
         .with_analyzer_rule(Arc::new(OneRowSubqueries))
         .with_analyzer_rule(Arc::new(ThreeValuedIn))
         .with_analyzer_rule(Arc::new(ExactComparisons))

@@ -625,3 +625,25 @@ fn a_union_of_doubles_and_decimals_keeps_the_doubles() {
         assert_eq!(text(&mut session, query), rows, "{query}");
     }
 }
+
+#[test]
+fn computed_keys_of_grouping_sets_may_be_simplified() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT value % 2 AS k, CAST(value AS DECIMAL(9, 2)) AS d \
+                 FROM generate_series(1, 6)";
+    run(&mut session, table).unwrap();
+    for (keys, rows) in [
+        ("ROLLUP ((d > 3.5))", "false,0,3\ntrue,0,3\n,1,6"),
+        ("CUBE ((d > 3.5))", "false,0,3\ntrue,0,3\n,1,6"),
+        (
+            "GROUPING SETS (((d > 3.5)), ((d > 3.5), (k NOT IN (1, 1, 2, NULL))), ())",
+            "false,0,1\nfalse,0,2\nfalse,0,3\ntrue,0,1\ntrue,0,2\ntrue,0,3\n,1,6",
+        ),
+    ] {
+        let sql = format!(
+            "SELECT d > 3.5 AS x, grouping(d > 3.5) AS g, count(*) AS n FROM t GROUP BY {keys} \
+             ORDER BY x NULLS LAST, g, n"
+        );
+        assert_eq!(text(&mut session, &sql), rows, "{sql}");
+    }
+}
