@@ -37,6 +37,7 @@ mod scan_statistics;
 mod select_names;
 mod timestamps;
 mod top_groups;
+mod window_order;
 mod zeros;
 
 pub(crate) use checked_sum::checked_sum;
@@ -74,6 +75,7 @@ use range_frames::WholeRangeFrames;
 use scan_statistics::ScanStatistics;
 use std::sync::Arc;
 use top_groups::TopGroups;
+use window_order::WindowOrder;
 use zeros::{BothZeros, OneZero};
 
 /// Adds the rules and functions that correct wrong answers of DataFusion 55 to a session with its
@@ -100,6 +102,7 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(ExactComparisons))
         .with_analyzer_rule(Arc::new(MergedLists))
         .with_analyzer_rule(Arc::new(OrderedAggregates))
+        .with_analyzer_rule(Arc::new(WindowOrder))
         .with_analyzer_rule(Arc::new(OneZero))
         .with_analyzer_rule(Arc::new(OneNan))
         .with_analyzer_rule(Arc::new(WindowArguments))

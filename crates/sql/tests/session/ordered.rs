@@ -243,3 +243,18 @@ fn keys_of_order_by_are_columns_of_the_result_before_those_of_the_table() {
     let error = run(&mut session, &format!("{counts} ORDER BY 3")).unwrap_err();
     assert!(error.to_string().contains("no such column"), "{error}");
 }
+
+#[test]
+fn a_window_may_be_ordered_by_what_it_is_partitioned_by() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT value AS id, value % 2 AS a, value % 3 AS b \
+                 FROM generate_series(1, 6)";
+    run(&mut session, table).unwrap();
+    let first = "row_number() OVER (PARTITION BY a ORDER BY a DESC NULLS LAST, b, id)";
+    let second = "sum(id) OVER (PARTITION BY a ORDER BY b, a)";
+    let third =
+        "sum(id) OVER (PARTITION BY a ORDER BY a RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)";
+    let query = format!("SELECT id, {first}, {second}, {third} FROM t ORDER BY id");
+    let rows = "1,2,4,9\n2,3,12,12\n3,1,3,9\n4,2,10,12\n5,3,9,9\n6,1,6,12";
+    assert_eq!(text(&mut session, &query), rows, "{query}");
+}

@@ -1,0 +1,65 @@
+//! Windows that are ordered by what they are partitioned by.
+
+use super::rewrite_expressions;
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
+use datafusion::logical_expr::{Expr, LogicalPlan, WindowFrameBound, WindowFrameUnits};
+use datafusion::optimizer::analyzer::AnalyzerRule;
+
+/// Leaves keys out of the order of a window that are the same for all rows of a partition.
+///
+/// DataFusion 55 plans `PARTITION BY a ORDER BY a DESC, b` with a sort by `a` in one direction and a
+/// window that asks for the other, and then refuses its own plan. One key stays, since a window
+/// without order has another frame, and all where the frame counts in values of the key.
+#[derive(Debug, Default)]
+pub(crate) struct WindowOrder;
+
+impl AnalyzerRule for WindowOrder {
+    fn name(&self) -> &str {
+        "tierloom_window_order"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|node| match node {
+            LogicalPlan::Window(_) => rewrite_expressions(node, |expr| {
+                Ok(match expr {
+                    Expr::WindowFunction(mut function) => {
+                        let changed = shorten(&mut function);
+                        Transformed::new_transformed(Expr::WindowFunction(function), changed)
+                    }
+                    other => Transformed::no(other),
+                })
+            }),
+            other => Ok(Transformed::no(other)),
+        })
+        .data()
+    }
+}
+
+/// Removes the superfluous keys; whether there were some.
+fn shorten(function: &mut WindowFunction) -> bool {
+    let WindowFunctionParams {
+        partition_by,
+        order_by,
+        window_frame: frame,
+        ..
+    } = &mut function.params;
+    let counts_values = frame.units != WindowFrameUnits::Rows
+        && [&frame.start_bound, &frame.end_bound]
+            .into_iter()
+            .any(|bound| match bound {
+                WindowFrameBound::Preceding(distance) | WindowFrameBound::Following(distance) => {
+                    !distance.is_null()
+                }
+                WindowFrameBound::CurrentRow => false,
+            });
+    let decides = |key: &Expr| !partition_by.contains(key);
+    if counts_values || !order_by.iter().any(|key| decides(&key.expr)) {
+        return false;
+    }
+    let before = order_by.len();
+    order_by.retain(|key| decides(&key.expr));
+    order_by.len() < before
+}
