@@ -7,8 +7,8 @@ use datafusion::common::{Column, Result, not_impl_err};
 use datafusion::logical_expr::expr::GroupingSet;
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{
-    Aggregate, ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    Aggregate, ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, Projection,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use std::sync::{Arc, LazyLock};
@@ -71,46 +71,56 @@ fn hidden(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     if computed.is_empty() {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }
+    // Names within this aggregation only: a cast has the name of the column that it casts.
+    let names: Vec<String> = (0..computed.len()).map(|n| format!("__key_{n}")).collect();
     let columns = aggregate.input.schema().columns().into_iter();
     let mut projected: Vec<Expr> = columns.map(Expr::Column).collect();
-    for key in computed {
+    for (key, name) in computed.iter().zip(&names) {
         let value = match key.column_refs().is_empty() {
-            true => hide(key.clone()),
-            false => key.clone(),
+            true => hide((*key).clone()),
+            false => (*key).clone(),
         };
-        projected.push(value.alias(column_of(key).name));
+        projected.push(value.alias(name));
     }
     let input = LogicalPlanBuilder::from(Arc::clone(&aggregate.input))
         .project(projected)?
         .build()?;
-    let as_columns = |keys: Vec<Expr>| -> Vec<Expr> {
-        let columns = keys.into_iter().map(|key| match is_computed(&key) {
-            true => Expr::Column(column_of(&key)),
-            false => key,
+    let as_columns = |keys: &[Expr]| -> Vec<Expr> {
+        let columns = keys.iter().map(|key| {
+            let index = computed.iter().position(|computed| *computed == key);
+            let name = index.and_then(|index| names.get(index));
+            name.map_or_else(|| key.clone(), |name| Expr::Column(Column::from_name(name)))
         });
         columns.collect()
     };
-    let sets = match aggregate.group_expr.into_iter().next() {
+    let sets = match aggregate.group_expr.first() {
         Some(Expr::GroupingSet(GroupingSet::Rollup(keys))) => GroupingSet::Rollup(as_columns(keys)),
         Some(Expr::GroupingSet(GroupingSet::Cube(keys))) => GroupingSet::Cube(as_columns(keys)),
         Some(Expr::GroupingSet(GroupingSet::GroupingSets(sets))) => {
-            GroupingSet::GroupingSets(sets.into_iter().map(as_columns).collect())
+            GroupingSet::GroupingSets(sets.iter().map(|keys| as_columns(keys)).collect())
         }
         _ => GroupingSet::GroupingSets(Vec::new()),
     };
     let group_expr = vec![Expr::GroupingSet(sets)];
-    let aggregate = Aggregate::try_new(Arc::new(input), group_expr, aggregate.aggr_expr)?;
-    Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+    let grouped = Aggregate::try_new(Arc::new(input), group_expr, aggregate.aggr_expr.clone())?;
+    let outputs = grouped.schema.columns().into_iter().map(Expr::Column);
+    let outputs = outputs
+        .zip(aggregate.schema.columns())
+        .map(
+            |(output, before)| match output == Expr::Column(before.clone()) {
+                true => output,
+                false => output.alias_qualified(before.relation, before.name),
+            },
+        );
+    let outputs: Vec<Expr> = outputs.collect();
+    let grouped = Arc::new(LogicalPlan::Aggregate(grouped));
+    let named = Projection::try_new(outputs, grouped)?;
+    Ok(Transformed::yes(LogicalPlan::Projection(named)))
 }
 
 /// Whether a key is not a column already.
 fn is_computed(key: &Expr) -> bool {
     !matches!(key, Expr::Column(_))
-}
-
-/// The column that holds a computed key, with the name that the key has in the result.
-fn column_of(key: &Expr) -> Column {
-    Column::from_name(key.schema_name().to_string())
 }
 
 /// The identity, of which the planner knows nothing.

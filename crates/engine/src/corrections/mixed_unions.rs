@@ -2,7 +2,7 @@
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Union, cast};
 use datafusion::optimizer::analyzer::AnalyzerRule;

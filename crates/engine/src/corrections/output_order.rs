@@ -7,7 +7,7 @@
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, exec_err, plan_datafusion_err};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{

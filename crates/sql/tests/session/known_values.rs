@@ -620,7 +620,7 @@ fn a_union_of_doubles_and_decimals_keeps_the_doubles() {
             "SELECT sum(x) FROM (SELECT n AS x FROM t UNION ALL SELECT 1 UNION ALL SELECT r FROM t)",
             "4.0",
         ),
-        ("SELECT n FROM t INTERSECT SELECT d / 4e19 FROM t", "2.5"),
+        ("SELECT n FROM t INTERSECT SELECT d / 4e19 FROM t", "2.50"),
     ] {
         assert_eq!(text(&mut session, query), rows, "{query}");
     }
