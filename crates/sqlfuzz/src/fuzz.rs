@@ -408,6 +408,7 @@ impl Story<'_, '_> {
             self.stale |= self.views > 1;
             self.note_unlike(&name, same);
             self.know(name, known, 200);
+            self.forget_lost_views();
         }
         (statement, outcome)
     }

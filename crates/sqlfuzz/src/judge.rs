@@ -280,9 +280,20 @@ impl<'a> Arena<'a> {
             let message = format!("only {who} refuses: {message}");
             failed(FaultKind::Error, message, None)
         };
+        // A view that plain DataFusion cannot make is lost for the rest of the case.
+        let is_view = step.sql.starts_with("CREATE OR REPLACE VIEW ");
+        let (plains, plain_alone) = match plains {
+            Err(message) if is_view && excuses::is_of_plain_alone(&message) => {
+                (Ok(None), Some(message))
+            }
+            other => (other, None),
+        };
         match (ours, plains) {
             (Ok(_), Ok(_)) => {
-                let mut outcome = Verdict::default();
+                let mut outcome = Verdict {
+                    plain_alone,
+                    ..Verdict::default()
+                };
                 self.bind_views(&step.sql);
                 if let (Some(duck), Some(sql)) = (&mut self.duck, &step.duck)
                     && let Err(message) = duck.run(sql, LIMIT)
@@ -293,6 +304,10 @@ impl<'a> Arena<'a> {
                 }
                 outcome
             }
+            (Err(message), _) if plain_alone.is_some() => Verdict {
+                refused: Some(message),
+                ..Verdict::default()
+            },
             (Err(message), Err(_)) => Verdict {
                 refused: Some(message),
                 ..Verdict::default()

@@ -22,17 +22,26 @@ impl AnalyzerRule for WindowOrder {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
-            LogicalPlan::Window(_) => rewrite_expressions(node, |expr| {
-                Ok(match expr {
-                    Expr::WindowFunction(mut function) => {
-                        let changed = shorten(&mut function);
-                        Transformed::new_transformed(Expr::WindowFunction(function), changed)
+        plan.transform_up_with_subqueries(|node| {
+            let LogicalPlan::Window(window) = &node else {
+                return Ok(Transformed::no(node));
+            };
+            // Two that become equal would be taken for a common part of expressions.
+            let mut taken: Vec<Expr> = window.window_expr.clone();
+            rewrite_expressions(node, |expr| {
+                let Expr::WindowFunction(function) = &expr else {
+                    return Ok(Transformed::no(expr));
+                };
+                let mut shorter = function.clone();
+                let shorter = shorten(&mut shorter).then_some(Expr::WindowFunction(shorter));
+                Ok(match shorter.filter(|shorter| !taken.contains(shorter)) {
+                    Some(shorter) => {
+                        taken.push(shorter.clone());
+                        Transformed::yes(shorter)
                     }
-                    other => Transformed::no(other),
+                    None => Transformed::no(expr),
                 })
-            }),
-            other => Ok(Transformed::no(other)),
+            })
         })
         .data()
     }

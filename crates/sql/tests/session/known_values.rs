@@ -612,9 +612,18 @@ fn a_union_of_doubles_and_decimals_keeps_the_doubles() {
                  AS n, arrow_cast(0.5, 'Float32') AS r";
     run(&mut session, table).unwrap();
     for (query, rows) in [
-        ("SELECT d FROM t UNION ALL SELECT n FROM t", "1e20\n2.5"),
-        ("SELECT n FROM t UNION ALL SELECT d FROM t", "2.5\n1e20"),
-        ("SELECT n FROM t UNION ALL SELECT r FROM t", "2.5\n0.5"),
+        (
+            "SELECT d FROM t UNION ALL SELECT n FROM t ORDER BY 1",
+            "2.5\n1e20",
+        ),
+        (
+            "SELECT n FROM t UNION ALL SELECT d FROM t ORDER BY 1",
+            "2.5\n1e20",
+        ),
+        (
+            "SELECT n FROM t UNION ALL SELECT r FROM t ORDER BY 1",
+            "0.5\n2.5",
+        ),
         ("SELECT n FROM t UNION SELECT d / 8e19 * 2 FROM t", "2.5"),
         (
             "SELECT sum(x) FROM (SELECT n AS x FROM t UNION ALL SELECT 1 UNION ALL SELECT r FROM t)",

@@ -255,6 +255,9 @@ fn a_window_may_be_ordered_by_what_it_is_partitioned_by() {
     let third =
         "sum(id) OVER (PARTITION BY a ORDER BY a RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)";
     let query = format!("SELECT id, {first}, {second}, {third} FROM t ORDER BY id");
+    let equal = "SELECT rank() OVER (PARTITION BY a, 1 ORDER BY 1) AS x, \
+                 rank() OVER (PARTITION BY a, 1 ORDER BY a, 1) AS y FROM t WHERE id < 3";
+    assert_eq!(text(&mut session, equal), "1,1\n1,1");
     let rows = "1,2,4,9\n2,3,12,12\n3,1,3,9\n4,2,10,12\n5,3,9,9\n6,1,6,12";
     assert_eq!(text(&mut session, &query), rows, "{query}");
 }
