@@ -29,6 +29,7 @@ mod null_rules;
 mod numbers;
 mod one_row;
 mod ordered_aggregates;
+mod outer_types;
 mod output_order;
 mod overflow;
 pub(crate) mod precedence;
@@ -69,6 +70,7 @@ use null_in::ThreeValuedIn;
 use null_rules::NullableSubqueries;
 use one_row::OneRowSubqueries;
 use ordered_aggregates::{OrderedAggregates, ordered_aggregates};
+use outer_types::OuterTypes;
 use output_order::{OutputKeys, output_mark};
 use overflow::{CheckedArithmetic, CheckedConstants, WindowArguments};
 use range_frames::WholeRangeFrames;
@@ -91,6 +93,7 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     physical.push(Arc::new(WholeRangeFrames));
     physical.push(Arc::new(TopGroups));
     let mut analyzer = Analyzer::new().rules;
+    analyzer.insert(0, Arc::new(OuterTypes));
     analyzer.insert(0, Arc::new(MixedUnions));
     let mut builder = builder
         .with_analyzer_rules(analyzer)

@@ -10,8 +10,8 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 
 /// Leaves keys out of the order of a window that are the same for all rows of a partition.
 ///
-/// DataFusion 55 plans `PARTITION BY a ORDER BY a DESC, b` with a sort by `a` in one direction and a
-/// window that asks for the other, and then refuses its own plan. One key stays, since a window
+/// DataFusion 55 plans `PARTITION BY a ORDER BY a DESC, b` with a sort by `a` in one direction and
+/// a window that asks for the other, and then refuses its own plan. One key stays, since a window
 /// without order has another frame, and all where the frame counts in values of the key.
 #[derive(Debug, Default)]
 pub(crate) struct WindowOrder;

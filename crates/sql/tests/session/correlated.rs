@@ -216,3 +216,36 @@ fn other_shapes_are_refused_instead_of_answered_wrongly() {
         assert!(message.contains(named), "{sql}: {message}");
     }
 }
+
+#[test]
+fn a_column_that_the_outer_query_widens_is_compared_as_what_it_is() {
+    let mut session = session();
+    let tables = "CREATE TABLE g AS SELECT value AS id, arrow_cast(value % 5, 'Int16') AS s \
+                  FROM generate_series(1, 9);
+                  CREATE TABLE d AS SELECT arrow_cast(value % 5, 'Int16') AS s, \
+                  arrow_cast(value, 'Int32') AS i FROM generate_series(1, 9);";
+    run(&mut session, tables).unwrap();
+    let case = "SELECT CASE WHEN id > 2 THEN s ELSE 70000 END AS c FROM g";
+    let union = "SELECT s AS c FROM g UNION SELECT 70000 UNION SELECT 3.5";
+    for (query, rows) in [
+        (
+            format!(
+                "SELECT DISTINCT c FROM ({case}) AS q WHERE c < (SELECT max(i) FROM d WHERE d.s = c)"
+            ),
+            "0\n1\n2\n3\n4",
+        ),
+        (
+            format!(
+                "SELECT c FROM ({union}) AS q WHERE EXISTS (SELECT 1 FROM d WHERE d.s <= c AND d.i = c)"
+            ),
+            "1.0\n2.0\n3.0\n4.0",
+        ),
+        (
+            format!("SELECT c FROM ({union}) AS q WHERE c NOT IN (SELECT s FROM d WHERE d.s <= c)"),
+            "3.5\n70000.0",
+        ),
+    ] {
+        let sql = format!("{query} ORDER BY c");
+        assert_eq!(text(&mut session, &sql), rows, "{sql}");
+    }
+}
