@@ -42,6 +42,34 @@ pub enum PoolError {
         /// Name of the file system.
         kind: &'static str,
     },
+    /// Extents cannot begin and end at the pages of the file system.
+    #[error(
+        "{} is on a hugetlbfs with pages of {}, and a pool is divided into pieces of 2 MiB; mount one \
+         with smaller pages (`mount -t hugetlbfs -o pagesize=2M none DIR`)", path.display(), Bytes(*page_bytes)
+    )]
+    HugePageSize {
+        /// The member.
+        path: PathBuf,
+        /// Bytes of a page.
+        page_bytes: u64,
+    },
+    /// The system has not enough huge pages left.
+    #[error(
+        "{} needs {needed_pages} huge pages of {} at once, and {free_pages} can be had; {next_step}",
+        path.display(), Bytes(*page_bytes)
+    )]
+    HugePages {
+        /// The member.
+        path: PathBuf,
+        /// Pages of the range.
+        needed_pages: u64,
+        /// Bytes of a page.
+        page_bytes: u64,
+        /// Pages that nobody has and that are promised to nobody.
+        free_pages: u64,
+        /// What helps: the setting and the command.
+        next_step: String,
+    },
     /// The bytes are those of something else.
     #[error("{} is no pool: it holds {found}; check the path, or make a pool with `pool create`", path.display())]
     NotAPool {
@@ -399,6 +427,7 @@ impl PoolError {
             Self::Device(_)
             | Self::NotAFile { .. }
             | Self::NetworkFileSystem { .. }
+            | Self::HugePageSize { .. }
             | Self::NotAPool { .. }
             | Self::Occupied { .. }
             | Self::Newer { .. }
@@ -414,7 +443,8 @@ impl PoolError {
             | Self::UnknownHost { .. }
             | Self::BadName { .. }
             | Self::OutOfRange { .. } => true,
-            Self::Damaged { .. }
+            Self::HugePages { .. }
+            | Self::Damaged { .. }
             | Self::NoState { .. }
             | Self::Impossible { .. }
             | Self::Truncated { .. }

@@ -45,6 +45,7 @@
 
 mod error;
 mod format;
+mod huge;
 mod identity;
 mod layout;
 mod lease;
