@@ -23,6 +23,26 @@ pub enum PoolError {
     /// A DAX device cannot be used.
     #[error(transparent)]
     Device(#[from] tierloom_memory::MemoryError),
+    /// A DAX device keeps its size.
+    #[error(transparent)]
+    Resize(#[from] crate::DaxSizeError),
+    /// The kernel cuts mappings of a device that it resizes.
+    #[error(
+        "{}: {users} on this host has the pool open, and resizing its device would cut that off; end it \
+         (and `pool serve`) first", path.display()
+    )]
+    DeviceInUse {
+        /// The first member.
+        path: PathBuf,
+        /// Who.
+        users: String,
+    },
+    /// The member is a file.
+    #[error("{} is a file and no DAX device; files are resized with the pool open", path.display())]
+    NotADevice {
+        /// The member.
+        path: PathBuf,
+    },
     /// The member is neither a file nor a DAX device.
     #[error("{} is {found}; name a file or a DAX device such as /dev/dax0.0", path.display())]
     NotAFile {
@@ -423,9 +443,11 @@ impl PoolError {
     pub fn is_bad_input(&self) -> bool {
         match self {
             Self::Refused { is_bad_input, .. } => *is_bad_input,
+            Self::Resize(error) => error.is_bad_input(),
             Self::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
             Self::Device(_)
             | Self::NotAFile { .. }
+            | Self::NotADevice { .. }
             | Self::NetworkFileSystem { .. }
             | Self::HugePageSize { .. }
             | Self::NotAPool { .. }
@@ -449,6 +471,7 @@ impl PoolError {
             | Self::Impossible { .. }
             | Self::Truncated { .. }
             | Self::Managed { .. }
+            | Self::DeviceInUse { .. }
             | Self::NotServed { .. }
             | Self::Unreachable { .. }
             | Self::Alive { .. }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::create::{entry, take, write_superblock};
 use super::wire::Ask;
-use super::{CreateOptions, Pool};
+use super::{CreateOptions, Inner, Pool};
 use crate::PoolError;
 use crate::format::Superblock;
 use crate::layout::MOST_EXTENTS;
@@ -25,17 +25,18 @@ impl Pool {
         if inner.seat.is_client() {
             return inner.ask(Ask::Grow { index, bytes }).map(drop);
         }
-        let layout = inner.superblock.layout;
-        let grow = |bytes: u64| Change::Grow {
-            member: index,
-            extents: layout.extents(index as usize, bytes),
-        };
         // Checked before the file becomes longer.
-        inner.changed(grow(bytes))?;
+        inner.changed(inner.grown(index, bytes))?;
         let member = &mut inner.members[index as usize];
         member.set_bytes(bytes)?;
-        let bytes = member.bytes();
-        inner.change(grow(bytes)).map(drop)
+        let grow = inner.grown(index, inner.members[index as usize].bytes());
+        inner.change(grow).map(drop)
+    }
+
+    /// Refuses what [`Pool::grow_member`] would refuse; nothing is changed.
+    pub(super) fn may_grow(&self, index: u32, bytes: u64) -> Result<(), PoolError> {
+        let inner = self.inner();
+        inner.changed(inner.grown(index, bytes)).map(drop)
     }
 
     /// Adds a member: a file, which is made, or a DAX device.
@@ -92,5 +93,14 @@ impl Pool {
         let change = add(&member.path);
         inner.members.push(member);
         inner.change(change).map(drop)
+    }
+}
+
+impl Inner {
+    fn grown(&self, index: u32, bytes: u64) -> Change {
+        Change::Grow {
+            member: index,
+            extents: self.superblock.layout.extents(index as usize, bytes),
+        }
     }
 }

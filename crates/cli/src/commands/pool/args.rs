@@ -186,7 +186,8 @@ pub struct GrowArgs {
     /// First member of the pool
     #[arg(value_name = "POOL")]
     pub pool: PathBuf,
-    /// New size of a file member, or size of the file to add
+    /// New size of a member, or size of the file to add; a device becomes larger through sysfs, and
+    /// without this, all that it has by now is taken
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Bytes>,
     /// Number of the member to make larger
@@ -204,18 +205,22 @@ pub struct GrowArgs {
 
 /// Make a member of a pool smaller; tables behind its new end move into free memory first
 ///
-/// Nothing changes if they do not all fit. A device is made smaller by the system afterwards.
+/// Nothing changes if they do not all fit. A DAX device becomes smaller afterwards, through sysfs:
+/// as root, and with nobody else on this host using the pool.
 #[derive(clap::Args)]
 pub struct ShrinkArgs {
     /// First member of the pool
     #[arg(value_name = "POOL")]
     pub pool: PathBuf,
     /// Size that the member shall have at most
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, visible_alias = "to", value_name = "SIZE")]
     pub size: Bytes,
     /// Number of the member to make smaller
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, visible_alias = "member", value_name = "N", default_value_t = 0)]
     pub index: u32,
+    /// Leave a DAX device as long as it is; the pool uses less of it
+    #[arg(long)]
+    pub keep_device: bool,
     #[command(flatten)]
     pub change: ChangeArgs,
 }
