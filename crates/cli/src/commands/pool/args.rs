@@ -1,6 +1,7 @@
 //! Options of `tierloom pool`.
 
 use super::access::{Access, Reach};
+use super::blocks::BlocksArgs;
 use crate::commands::sql::CsvArgs;
 use clap::{Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub enum PoolCommand {
     Fence(FenceArgs),
     Takeover(TakeoverArgs),
     Serve(ServeArgs),
+    Blocks(BlocksArgs),
 }
 
 /// Options of every command that opens a pool

@@ -2,6 +2,7 @@
 
 pub mod access;
 mod args;
+mod blocks;
 #[cfg_attr(not(feature = "sql"), path = "no_load.rs")]
 mod load;
 mod render;
@@ -37,6 +38,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         PoolCommand::Fence(args) => fence(args),
         PoolCommand::Takeover(args) => take_over(args),
         PoolCommand::Serve(args) => serve::run(args),
+        PoolCommand::Blocks(args) => blocks::run(args),
     }
 }
 
