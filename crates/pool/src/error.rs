@@ -26,6 +26,12 @@ pub enum PoolError {
     /// A DAX device keeps its size.
     #[error(transparent)]
     Resize(#[from] crate::DaxSizeError),
+    /// A device with dynamic capacity does not answer.
+    #[error("the mailbox of a device with dynamic capacity cannot be used: {source}; see `dmesg`")]
+    Mailbox {
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// The kernel cuts mappings of a device that it resizes.
     #[error(
         "{}: {users} on this host has the pool open, and resizing its device would cut that off; end it \
@@ -472,6 +478,7 @@ impl PoolError {
             | Self::Truncated { .. }
             | Self::Managed { .. }
             | Self::DeviceInUse { .. }
+            | Self::Mailbox { .. }
             | Self::NotServed { .. }
             | Self::Unreachable { .. }
             | Self::Alive { .. }

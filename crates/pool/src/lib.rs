@@ -44,6 +44,7 @@
 //! ```
 
 pub mod blocks;
+pub mod capacity;
 mod dax;
 mod error;
 mod format;

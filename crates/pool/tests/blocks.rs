@@ -19,8 +19,8 @@ const MIB: u64 = 1 << 20;
 const EINVAL: i32 = 22;
 const EBUSY: i32 = 16;
 
-/// Files in memory, as Linux 6.12 shows them in a guest with a CXL region of 512 MiB that is node 1,
-/// and a kernel behind them. Blocks 0 to 3 are memory that the machine was started with.
+/// Files in memory, as Linux 6.12 shows them in a guest with a CXL region of 512 MiB that is node
+/// 1, and a kernel behind them. Blocks 0 to 3 are memory that the machine was started with.
 struct Kernel {
     files: RefCell<BTreeMap<String, String>>,
     /// Blocks with pages that do not move.

@@ -1,5 +1,5 @@
-//! Memory blocks of a real kernel, in a guest whose node 1 is a CXL region: a process keeps its data
-//! while its memory is taken away and given back.
+//! Memory blocks of a real kernel, in a guest whose node 1 is a CXL region: a process keeps its
+//! data while its memory is taken away and given back.
 //!
 //! The test that needs the region is ignored; the other one runs it in the guest
 //! (`TIERLOOM_LAB=skip` skips it).

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use serde_json::json;
 use tierloom_lab::{GuestKind, GuestOptions, GuestStep, run_tests_in_guest};
+use tierloom_pool::capacity::{CapacitySource, DaxSource};
 use tierloom_pool::{CreateOptions, OpenOptions, Pool, PoolError, Spread, TableSpec};
 use tierloom_topology::SysRoot;
 
@@ -29,6 +30,7 @@ fn devices_are_resized_in_a_guest_with_one() {
         GuestStep::Test("a_device_shrinks_after_its_tables_moved_and_grows_with_all_of_them"),
         GuestStep::Test("a_device_that_somebody_uses_keeps_its_size_and_its_user"),
         GuestStep::Test("a_device_that_the_system_made_longer_is_taken"),
+        GuestStep::Test("a_device_that_appears_is_found_and_added_once"),
     ];
     run_tests_in_guest(options, &steps);
 }
@@ -202,4 +204,43 @@ fn a_device_that_the_system_made_longer_is_taken() {
     resize(32 * MIB);
     let error = options().open(path).unwrap_err();
     assert!(matches!(error, PoolError::Truncated { .. }), "{error}");
+}
+
+/// Divides the region into two devices: what the first one lost is the second one.
+#[test]
+#[ignore = "needs a DAX device: runs in a guest"]
+fn a_device_that_appears_is_found_and_added_once() {
+    let (path, root) = (Path::new(DEVICE), SysRoot::host());
+    let write = |file: &str, text: &str| fs::write(format!("/sys/bus/dax/{file}"), text).unwrap();
+    write("drivers/device_dax/unbind", "dax0.0");
+    write("devices/dax0.0/size", &(64 * MIB).to_string());
+    write("drivers/device_dax/bind", "dax0.0");
+    let pool = create();
+    let mut source = DaxSource::new(&root, &[path.to_owned()], None);
+    assert_eq!(source.offers().unwrap(), []);
+    write("devices/dax0.0/../dax_region/create", "1");
+    write("devices/dax0.1/size", &(32 * MIB).to_string());
+    write("drivers/device_dax/new_id", "dax0.1");
+    let second = Path::new("/dev/dax0.1");
+    let added = pool.grow_from(&mut source, true).unwrap();
+    assert_eq!(added, [second]);
+    assert_eq!(pool.grow_from(&mut source, true).unwrap().len(), 0);
+    // The second one has superblocks, in an extent of their own.
+    let capacity = 64 * MIB - METADATA + 32 * MIB - 2 * MIB;
+    assert_eq!(pool.space().capacity_bytes, capacity);
+    let spec = TableSpec {
+        name: "both".to_owned(),
+        data_bytes: 16 * MIB,
+        content_bytes: 100,
+        spread: Spread::Stripe(4 * MIB),
+    };
+    let mut draft = pool.reserve(&spec).unwrap();
+    draft.bytes_mut().fill(5);
+    draft.seal(&json!({}), b"").unwrap();
+    drop(pool);
+    let pool = options().open(path).unwrap();
+    whole(&pool, "both", 5);
+    // It has tables now, and is a member of another pool for whoever looks.
+    let had = [path.to_owned(), second.to_owned()];
+    assert_eq!(DaxSource::new(&root, &had, None).offers().unwrap(), []);
 }

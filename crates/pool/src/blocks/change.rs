@@ -90,7 +90,8 @@ impl Timeline {
 /// A block that the kernel does not let go stays as it is; the others are changed.
 ///
 /// # Errors
-/// [`BlocksError::State`], [`BlocksError::BadState`], [`BlocksError::Busy`]; nothing was changed then.
+/// [`BlocksError::State`], [`BlocksError::BadState`], [`BlocksError::Busy`]; nothing was changed
+/// then.
 pub fn change(
     files: &dyn SystemFiles,
     saved: &Path,

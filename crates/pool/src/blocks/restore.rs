@@ -29,8 +29,8 @@ pub enum RestoredBlocks {
     },
 }
 
-/// Gives every block the state that it had before the first [`change`](super::change()), and deletes
-/// the saved states if all have it. Without `do_it` only says what would be done.
+/// Gives every block the state that it had before the first [`change`](super::change()), and
+/// deletes the saved states if all have it. Without `do_it` only says what would be done.
 ///
 /// # Errors
 /// [`BlocksError`]; the saved states are kept.

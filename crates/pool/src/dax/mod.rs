@@ -1,10 +1,10 @@
 //! The size of a DAX device, which root changes through sysfs.
 //!
 //! The kernel does it only while no driver has the device, and taking the driver away cuts every
-//! mapping of it on this host: whoever touches one afterwards gets SIGBUS. If a process keeps it open
-//! over this, nobody can open it afterwards (ENXIO; seen with Linux 6.12), so [`holders`] is asked
-//! first. The bytes stay in the memory. What is cut off belongs to the region of the device again, where another device can be
-//! made of it.
+//! mapping of it on this host: whoever touches one afterwards gets SIGBUS. If a process keeps it
+//! open over this, nobody can open it afterwards (ENXIO; seen with Linux 6.12), so [`holders`] is
+//! asked first. The bytes stay in the memory. What is cut off belongs to the region of the device
+//! again, where another device can be made of it.
 
 mod error;
 mod holders;

@@ -2,8 +2,8 @@
 //!
 //! The kernel cuts all mappings of a device that it resizes, on this host. So nobody here may have
 //! the pool open meanwhile, this process included: it closes the pool, looks whether anybody still
-//! has the device open, and opens the pool again. Other hosts have a device of their own for the same memory,
-//! and notice nothing.
+//! has the device open, and opens the pool again. Other hosts have a device of their own for the
+//! same memory, and notice nothing.
 
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,12 @@
 //! More capacity: a longer member, or a further one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::create::{entry, take, write_superblock};
 use super::wire::Ask;
 use super::{CreateOptions, Inner, Pool};
 use crate::PoolError;
+use crate::capacity::CapacitySource;
 use crate::format::Superblock;
 use crate::layout::MOST_EXTENTS;
 use crate::member;
@@ -93,6 +94,41 @@ impl Pool {
         let change = add(&member.path);
         inner.members.push(member);
         inner.change(change).map(drop)
+    }
+}
+
+impl Pool {
+    /// Adds all members that a source has, one commit each; returns their paths. With `overwrite`
+    /// they may hold something.
+    ///
+    /// # Errors
+    /// As [`Pool::add_member`], and the source's own. Members that were not added are given back to
+    /// it; those added before stay.
+    pub fn grow_from(
+        &self,
+        source: &mut dyn CapacitySource,
+        overwrite: bool,
+    ) -> Result<Vec<PathBuf>, PoolError> {
+        let mut added = Vec::new();
+        let mut failed = None;
+        for offer in source.offers()? {
+            if failed.is_none() {
+                let options = CreateOptions {
+                    file_bytes: offer.file_bytes.unwrap_or(0),
+                    coherence: None,
+                    overwrite,
+                };
+                match self.add_member(&offer.path, &options) {
+                    Ok(()) => {
+                        added.push(offer.path);
+                        continue;
+                    }
+                    Err(error) => failed = Some(error),
+                }
+            }
+            source.take_back(&offer.path)?;
+        }
+        failed.map_or(Ok(added), Err)
     }
 }
 

@@ -198,6 +198,13 @@ pub struct GrowArgs {
     /// File to make and add, or DAX device to add
     #[arg(long, value_name = "PATH")]
     pub member: Option<PathBuf>,
+    /// Add every DAX device of this machine that can be mapped and is not in the pool
+    #[arg(long, conflicts_with_all = ["member", "index", "size"])]
+    pub devices: bool,
+    /// Add only devices with this uuid: what a fabric manager calls an allocation of dynamic
+    /// capacity
+    #[arg(long, value_name = "UUID", requires = "devices")]
+    pub tag: Option<uuid::Uuid>,
     /// Overwrite what the added file or device holds
     #[arg(long)]
     pub force: bool,

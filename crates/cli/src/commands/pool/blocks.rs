@@ -28,7 +28,18 @@ pub struct BlocksArgs {
 #[derive(Subcommand)]
 enum BlocksCommand {
     Status(BlocksStatusArgs),
+    /// Take blocks into use as memory of their node, movable so that they can go again
+    ///
+    /// The states of all blocks are saved first; `restore` brings them back. The time line shows
+    /// when each block changed and how long it took. Those that cannot change are named with the
+    /// reason, and the exit code is 1.
     Online(BlocksChangeArgs),
+    /// Let blocks go; what is in them moves to other memory while programs go on
+    ///
+    /// The states of all blocks are saved first; `restore` brings them back. The time line shows
+    /// when each block changed and how long it took. Those that cannot go are named with the
+    /// reason, the others go, and the exit code is 1. The kernel tries for as long as pages are
+    /// busy: Ctrl-C ends that.
     Offline(BlocksChangeArgs),
     Restore(BlocksRestoreArgs),
 }
@@ -57,11 +68,7 @@ struct BlocksStatusArgs {
     place: BlocksPlaceArgs,
 }
 
-/// Change blocks, one after another, and print when each changed and how long it took
-///
-/// States are saved first; `restore` brings them back. Blocks that cannot change are named with the
-/// reason, the others change nevertheless, and the exit code is 1. The kernel tries for as long as
-/// pages are busy: Ctrl-C ends that.
+/// Which blocks change, and how that is reported
 #[derive(Args)]
 struct BlocksChangeArgs {
     /// A node whose memory is that of CXL regions, as in 1, or a DAX device, as in dax0.0

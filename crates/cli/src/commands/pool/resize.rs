@@ -5,8 +5,9 @@ use super::{change, render, show};
 use crate::failure::Failure;
 use crate::output;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
-use tierloom_pool::{CreateOptions, Pool, PoolError, PoolStatus};
+use std::path::{Path, PathBuf};
+use tierloom_pool::capacity::{CapacitySource, DaxSource, FileSource, FixedSource};
+use tierloom_pool::{Pool, PoolError, PoolStatus};
 use tierloom_topology::SysRoot;
 
 /// Makes a member larger, or adds one.
@@ -14,6 +15,9 @@ pub fn grow(args: &GrowArgs) -> Result<(), Failure> {
     let size = args.size.map(|size| size.0);
     let status = Pool::inspect(&args.pool)?;
     let pool = args.pool.display();
+    if args.devices {
+        return add_devices(args, &status);
+    }
     let Some(member) = &args.member else {
         if args.index as usize >= status.members.len() {
             let error = PoolError::UnknownMember {
@@ -33,15 +37,44 @@ pub fn grow(args: &GrowArgs) -> Result<(), Failure> {
             pool.grow_member(args.index, bytes)
         });
     };
-    let options = CreateOptions {
-        file_bytes: size.unwrap_or(0),
-        coherence: None,
-        overwrite: args.force,
+    // A file is made, a device and an empty file are there.
+    let is_new = std::fs::symlink_metadata(member).is_err();
+    let source: Box<dyn CapacitySource> = match is_new {
+        true => Box::new(FileSource::new(member, size.unwrap_or(0))),
+        false => Box::new(FixedSource::new(member, size)),
     };
     let what = format!("add {} to {pool}", member.display());
-    change(&args.pool, &args.change, &what, |pool| {
-        pool.add_member(member, &options)
+    grow_from(args, &what, source)
+}
+
+/// Adds what a source has.
+fn grow_from(
+    args: &GrowArgs,
+    what: &str,
+    mut source: Box<dyn CapacitySource + '_>,
+) -> Result<(), Failure> {
+    change(&args.pool, &args.change, what, |pool| {
+        pool.grow_from(&mut *source, args.force).map(drop)
     })
+}
+
+/// Adds the DAX devices of this machine that the pool does not have.
+fn add_devices(args: &GrowArgs, status: &PoolStatus) -> Result<(), Failure> {
+    let had: Vec<PathBuf> = status.members.iter().map(|m| m.path.clone()).collect();
+    let root = SysRoot::host();
+    let mut source = DaxSource::new(&root, &had, args.tag);
+    let offers = source.offers()?;
+    if offers.is_empty() {
+        let (what, pool) = (source.describe(), args.pool.display());
+        return Err(Failure::input(format!(
+            "there is nothing to add: {what} are all in {pool}, or there are none; `tierloom topology` \
+             shows devices"
+        )));
+    }
+    let names = offers.iter().map(|offer| offer.path.display().to_string());
+    let names: Vec<String> = names.collect();
+    let what = format!("add {} to {}", names.join(", "), args.pool.display());
+    grow_from(args, &what, Box::new(DaxSource::new(&root, &had, args.tag)))
 }
 
 fn grow_device(args: &GrowArgs, size: Option<u64>) -> Result<(), Failure> {
