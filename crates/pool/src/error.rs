@@ -1,6 +1,6 @@
 //! The error of everything here: what is wrong, where, and what to do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tierloom_text::Bytes;
 use uuid::Uuid;
@@ -496,5 +496,26 @@ impl PoolError {
             | Self::LostPages { .. }
             | Self::ReadBack { .. } => false,
         }
+    }
+}
+
+/// The error of a file or device for what the system says.
+pub(crate) fn refused(action: &'static str, path: &Path, source: std::io::Error) -> PoolError {
+    let next_step = match source.kind() {
+        std::io::ErrorKind::NotFound => "check the path",
+        std::io::ErrorKind::AlreadyExists => "choose another path",
+        std::io::ErrorKind::PermissionDenied => "run as its owner, or ask for the permission",
+        std::io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            "free some space, or use another file system"
+        }
+        std::io::ErrorKind::OutOfMemory => "free some memory, or raise the limit of mappings",
+        _ => "see `dmesg` for more",
+    };
+    PoolError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+        next_step,
     }
 }

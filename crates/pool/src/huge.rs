@@ -41,7 +41,7 @@ impl HugePages {
     /// What the system says, and [`PoolError::HugePageSize`] for pages larger than an extent.
     pub(crate) fn of(file: &File, path: &Path) -> Result<Option<Self>, PoolError> {
         let stat = fstatfs(file).map_err(|errno| {
-            crate::member::refused("examine the file system of", path, errno.into())
+            crate::error::refused("examine the file system of", path, errno.into())
         })?;
         // The number has 32 bits and may have been extended with its sign.
         match stat.f_type & 0xffff_ffff {

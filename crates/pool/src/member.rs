@@ -11,6 +11,7 @@ use tierloom_memory::DevdaxBackend;
 use tierloom_memory::shared::{self, Access, SharedRange, SharedWords};
 
 use crate::PoolError;
+pub(crate) use crate::error::refused;
 use crate::format::{NoSuperblock, SUPERBLOCK_MAGIC, Superblock};
 use crate::huge::HugePages;
 use crate::layout::{BANK_PAGE, BANKS, BANKS_START, EXTENT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCKS};
@@ -339,26 +340,6 @@ fn network_kind(magic: i64) -> Option<&'static str> {
 /// Removes a file that could not be finished. The error that led here is the one to report.
 pub(crate) fn remove(path: &Path) {
     let _ = std::fs::remove_file(path);
-}
-
-pub(crate) fn refused(action: &'static str, path: &Path, source: io::Error) -> PoolError {
-    let next_step = match source.kind() {
-        io::ErrorKind::NotFound => "check the path",
-        io::ErrorKind::AlreadyExists => "choose another path",
-        io::ErrorKind::PermissionDenied => "run as its owner, or ask for the permission",
-        io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "free some space, or use another file system"
-        }
-        io::ErrorKind::OutOfMemory => "free some memory, or raise the limit of mappings",
-        _ => "see `dmesg` for more",
-    };
-    PoolError::Io {
-        action,
-        path: path.to_owned(),
-        source,
-        next_step,
-    }
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ impl CapacitySource for FileSource {
         let offer = self.offer.take();
         let new = |offer: &Offer| std::fs::symlink_metadata(&offer.path).is_err();
         match offer {
-            Some(offer) if !new(&offer) => Err(crate::member::refused(
+            Some(offer) if !new(&offer) => Err(crate::error::refused(
                 "create",
                 &offer.path,
                 std::io::ErrorKind::AlreadyExists.into(),
@@ -126,7 +126,7 @@ impl CapacitySource for FileSource {
     fn take_back(&mut self, member: &Path) -> Result<(), PoolError> {
         match std::fs::remove_file(member) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(crate::member::refused("remove", member, error))
+                Err(crate::error::refused("remove", member, error))
             }
             _ => Ok(()),
         }
