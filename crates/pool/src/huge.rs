@@ -94,9 +94,10 @@ impl HugePages {
                 "raise the setting as root (`echo {} > /{folder}/nr_hugepages`), or end what uses them",
                 counts.total + (needed_pages - free_pages)
             ),
-            // The system has them, so this file system or control group may not have them.
-            Some(_) => "the limit is that of its file system or control group: mount it with a \
-                        larger `size=`, or raise `hugetlb.*.max`"
+            // The system has them, and this process may not have them.
+            Some(_) => "a limit keeps them from it: mount the file system with a larger `size=`, \
+                        raise the control group's `hugetlb.*.max`, or let memory come from other \
+                        nodes (numactl)"
                 .to_owned(),
         };
         PoolError::HugePages {
