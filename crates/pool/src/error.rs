@@ -1,6 +1,6 @@
 //! The error of everything here: what is wrong, where, and what to do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tierloom_text::Bytes;
 use uuid::Uuid;
@@ -23,6 +23,32 @@ pub enum PoolError {
     /// A DAX device cannot be used.
     #[error(transparent)]
     Device(#[from] tierloom_memory::MemoryError),
+    /// A DAX device keeps its size.
+    #[error(transparent)]
+    Resize(#[from] crate::DaxSizeError),
+    /// A device with dynamic capacity does not answer.
+    #[error("the mailbox of a device with dynamic capacity cannot be used: {source}; see `dmesg`")]
+    Mailbox {
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The kernel cuts mappings of a device that it resizes.
+    #[error(
+        "{}: {users} on this host has the pool open, and resizing its device would cut that off; end it \
+         (and `pool serve`) first", path.display()
+    )]
+    DeviceInUse {
+        /// The first member.
+        path: PathBuf,
+        /// Who.
+        users: String,
+    },
+    /// The member is a file.
+    #[error("{} is a file and no DAX device; files are resized with the pool open", path.display())]
+    NotADevice {
+        /// The member.
+        path: PathBuf,
+    },
     /// The member is neither a file nor a DAX device.
     #[error("{} is {found}; name a file or a DAX device such as /dev/dax0.0", path.display())]
     NotAFile {
@@ -41,6 +67,34 @@ pub enum PoolError {
         path: PathBuf,
         /// Name of the file system.
         kind: &'static str,
+    },
+    /// Extents cannot begin and end at the pages of the file system.
+    #[error(
+        "{} is on a hugetlbfs with pages of {}, and a pool is divided into pieces of 2 MiB; mount one \
+         with smaller pages (`mount -t hugetlbfs -o pagesize=2M none DIR`)", path.display(), Bytes(*page_bytes)
+    )]
+    HugePageSize {
+        /// The member.
+        path: PathBuf,
+        /// Bytes of a page.
+        page_bytes: u64,
+    },
+    /// The system has not enough huge pages left.
+    #[error(
+        "{} needs {needed_pages} huge pages of {} at once, and {free_pages} can be had; {next_step}",
+        path.display(), Bytes(*page_bytes)
+    )]
+    HugePages {
+        /// The member.
+        path: PathBuf,
+        /// Pages of the range.
+        needed_pages: u64,
+        /// Bytes of a page.
+        page_bytes: u64,
+        /// Pages that nobody has and that are promised to nobody.
+        free_pages: u64,
+        /// What helps: the setting and the command.
+        next_step: String,
     },
     /// The bytes are those of something else.
     #[error("{} is no pool: it holds {found}; check the path, or make a pool with `pool create`", path.display())]
@@ -395,10 +449,13 @@ impl PoolError {
     pub fn is_bad_input(&self) -> bool {
         match self {
             Self::Refused { is_bad_input, .. } => *is_bad_input,
+            Self::Resize(error) => error.is_bad_input(),
             Self::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
             Self::Device(_)
             | Self::NotAFile { .. }
+            | Self::NotADevice { .. }
             | Self::NetworkFileSystem { .. }
+            | Self::HugePageSize { .. }
             | Self::NotAPool { .. }
             | Self::Occupied { .. }
             | Self::Newer { .. }
@@ -414,11 +471,14 @@ impl PoolError {
             | Self::UnknownHost { .. }
             | Self::BadName { .. }
             | Self::OutOfRange { .. } => true,
-            Self::Damaged { .. }
+            Self::HugePages { .. }
+            | Self::Damaged { .. }
             | Self::NoState { .. }
             | Self::Impossible { .. }
             | Self::Truncated { .. }
             | Self::Managed { .. }
+            | Self::DeviceInUse { .. }
+            | Self::Mailbox { .. }
             | Self::NotServed { .. }
             | Self::Unreachable { .. }
             | Self::Alive { .. }
@@ -436,5 +496,26 @@ impl PoolError {
             | Self::LostPages { .. }
             | Self::ReadBack { .. } => false,
         }
+    }
+}
+
+/// The error of a file or device for what the system says.
+pub(crate) fn refused(action: &'static str, path: &Path, source: std::io::Error) -> PoolError {
+    let next_step = match source.kind() {
+        std::io::ErrorKind::NotFound => "check the path",
+        std::io::ErrorKind::AlreadyExists => "choose another path",
+        std::io::ErrorKind::PermissionDenied => "run as its owner, or ask for the permission",
+        std::io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            "free some space, or use another file system"
+        }
+        std::io::ErrorKind::OutOfMemory => "free some memory, or raise the limit of mappings",
+        _ => "see `dmesg` for more",
+    };
+    PoolError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+        next_step,
     }
 }

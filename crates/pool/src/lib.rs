@@ -13,7 +13,7 @@
 //!    store    commits, recovery, tenures of managers
 //!    line     single cache lines     manifest   what a table is, checksums of its chunks
 //!    medium   load, store, flush, fence, invalidate
-//!    member   files, DAX devices, locks
+//!    member   files, DAX devices, locks         dax        sizes of devices, through sysfs
 //! ```
 //!
 //! `docs/pool-format.md` has every byte of it, and the argument why commits are never lost.
@@ -43,8 +43,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod blocks;
+pub mod capacity;
+mod dax;
 mod error;
 mod format;
+mod huge;
 mod identity;
 mod layout;
 mod lease;
@@ -58,6 +62,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use dax::{DaxResize, DaxSizeError};
 pub use error::PoolError;
 pub use format::Coherence;
 pub use pool::{

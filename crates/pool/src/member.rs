@@ -6,11 +6,14 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate, fstatfs};
+use rustix::io::Errno;
 use tierloom_memory::DevdaxBackend;
 use tierloom_memory::shared::{self, Access, SharedRange, SharedWords};
 
 use crate::PoolError;
+pub(crate) use crate::error::refused;
 use crate::format::{NoSuperblock, SUPERBLOCK_MAGIC, Superblock};
+use crate::huge::HugePages;
 use crate::layout::{BANK_PAGE, BANKS, BANKS_START, EXTENT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCKS};
 
 /// Bytes at the start of a member that superblocks and signatures of other programs are in.
@@ -40,6 +43,8 @@ pub(crate) struct Member {
     file: File,
     bytes: u64,
     device: bool,
+    /// Of a file on hugetlbfs.
+    huge: Option<HugePages>,
     access: Access,
 }
 
@@ -70,9 +75,10 @@ impl Member {
             .write(access == Access::Write)
             .open(path)
             .map_err(|source| refused("open", path, source))?;
-        if !device {
-            local(&file, path)?;
-        }
+        let huge = match device {
+            true => None,
+            false => local(&file, path).and_then(|()| HugePages::of(&file, path))?,
+        };
         let bytes = device_bytes.unwrap_or(data.len());
         Ok(Self {
             // So that the state's hint does not depend on the current directory.
@@ -80,6 +86,7 @@ impl Member {
             file,
             bytes,
             device,
+            huge,
             access,
         })
     }
@@ -94,18 +101,19 @@ impl Member {
             .open(path)
             .map_err(|source| refused("create", path, source))?;
         let sized = local(&file, path).and_then(|()| {
+            let huge = HugePages::of(&file, path)?;
+            let bytes = huge.map_or(bytes, |huge| huge.whole(bytes));
             let sized = file.set_len(bytes);
-            sized.map_err(|source| refused("set the length of", path, source))
+            sized.map_err(|source| refused("set the length of", path, source))?;
+            Ok((huge, bytes))
         });
-        if let Err(error) = sized {
-            remove(path);
-            return Err(error);
-        }
+        let (huge, bytes) = sized.inspect_err(|_| remove(path))?;
         Ok(Self {
             path: std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
             file,
             bytes,
             device: false,
+            huge,
             access: Access::Write,
         })
     }
@@ -125,6 +133,7 @@ impl Member {
 
     /// Makes a file longer.
     pub(crate) fn set_bytes(&mut self, bytes: u64) -> Result<(), PoolError> {
+        let bytes = self.huge.map_or(bytes, |huge| huge.whole(bytes));
         if !self.device && bytes > self.bytes {
             self.file
                 .set_len(bytes)
@@ -175,14 +184,24 @@ impl Member {
     }
 
     /// Gives a range its blocks, so that a full file system is an error here and no SIGBUS later.
+    /// What is in the range may be lost if that fails.
     pub(crate) fn allocate(&self, offset: u64, bytes: u64) -> Result<(), PoolError> {
         if self.device {
             return Ok(());
         }
-        match fallocate(&self.file, FallocateFlags::empty(), offset, bytes) {
+        if let Some(huge) = self.huge {
+            huge.check(&self.file, &self.path, bytes)?;
+        }
+        let allocated = fallocate(&self.file, FallocateFlags::empty(), offset, bytes);
+        match (allocated, self.huge) {
             // Where blocks cannot be allocated ahead, none are.
-            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
-            Err(errno) => Err(refused("allocate blocks of", &self.path, errno.into())),
+            (Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS), _) => Ok(()),
+            (Err(Errno::NOSPC | Errno::NOMEM), Some(huge)) => {
+                // hugetlbfs keeps the pages that it could give.
+                self.release(offset, bytes);
+                Err(huge.refused(&self.path, bytes))
+            }
+            (Err(errno), _) => Err(refused("allocate blocks of", &self.path, errno.into())),
         }
     }
 
@@ -321,26 +340,6 @@ fn network_kind(magic: i64) -> Option<&'static str> {
 /// Removes a file that could not be finished. The error that led here is the one to report.
 pub(crate) fn remove(path: &Path) {
     let _ = std::fs::remove_file(path);
-}
-
-pub(crate) fn refused(action: &'static str, path: &Path, source: io::Error) -> PoolError {
-    let next_step = match source.kind() {
-        io::ErrorKind::NotFound => "check the path",
-        io::ErrorKind::AlreadyExists => "choose another path",
-        io::ErrorKind::PermissionDenied => "run as its owner, or ask for the permission",
-        io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "free some space, or use another file system"
-        }
-        io::ErrorKind::OutOfMemory => "free some memory, or raise the limit of mappings",
-        _ => "see `dmesg` for more",
-    };
-    PoolError::Io {
-        action,
-        path: path.to_owned(),
-        source,
-        next_step,
-    }
 }
 
 #[cfg(test)]

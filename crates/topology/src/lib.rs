@@ -11,7 +11,8 @@
 //! ```
 //!
 //! A value that could not be read is `None`, never 0, and [`Topology::notes`] says which file is at
-//! fault and why. The crate changes nothing on the machine and measures nothing.
+//! fault and why. The crate itself changes nothing on the machine and measures nothing;
+//! [`SystemFiles`] is what other crates read and write kernel files with.
 //!
 //! ```no_run
 //! use tierloom_topology::{SysRoot, TierKind, Topology};
@@ -28,6 +29,7 @@ pub mod cxl;
 pub mod doctor;
 mod environment;
 mod error;
+mod files;
 mod hugepages;
 mod id_set;
 mod ids;
@@ -43,6 +45,7 @@ mod topology;
 pub use cpu::{CacheKind, CacheLevel, CpuInfo};
 pub use environment::{Environment, Fact};
 pub use error::TopologyError;
+pub use files::SystemFiles;
 pub use hugepages::{HugePages, HugePool, PoolCount, ThpSize};
 pub use id_set::{IdSet, IdSetError};
 pub use ids::{CpuId, NodeId};

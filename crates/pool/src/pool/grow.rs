@@ -1,11 +1,12 @@
 //! More capacity: a longer member, or a further one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::create::{entry, take, write_superblock};
 use super::wire::Ask;
-use super::{CreateOptions, Pool};
+use super::{CreateOptions, Inner, Pool};
 use crate::PoolError;
+use crate::capacity::CapacitySource;
 use crate::format::Superblock;
 use crate::layout::MOST_EXTENTS;
 use crate::member;
@@ -25,17 +26,18 @@ impl Pool {
         if inner.seat.is_client() {
             return inner.ask(Ask::Grow { index, bytes }).map(drop);
         }
-        let layout = inner.superblock.layout;
-        let grow = |bytes: u64| Change::Grow {
-            member: index,
-            extents: layout.extents(index as usize, bytes),
-        };
         // Checked before the file becomes longer.
-        inner.changed(grow(bytes))?;
+        inner.changed(inner.grown(index, bytes))?;
         let member = &mut inner.members[index as usize];
         member.set_bytes(bytes)?;
-        let bytes = member.bytes();
-        inner.change(grow(bytes)).map(drop)
+        let grow = inner.grown(index, inner.members[index as usize].bytes());
+        inner.change(grow).map(drop)
+    }
+
+    /// Refuses what [`Pool::grow_member`] would refuse; nothing is changed.
+    pub(super) fn may_grow(&self, index: u32, bytes: u64) -> Result<(), PoolError> {
+        let inner = self.inner();
+        inner.changed(inner.grown(index, bytes)).map(drop)
     }
 
     /// Adds a member: a file, which is made, or a DAX device.
@@ -92,5 +94,49 @@ impl Pool {
         let change = add(&member.path);
         inner.members.push(member);
         inner.change(change).map(drop)
+    }
+}
+
+impl Pool {
+    /// Adds all members that a source has, one commit each; returns their paths. With `overwrite`
+    /// they may hold something.
+    ///
+    /// # Errors
+    /// As [`Pool::add_member`], and the source's own. Members that were not added are given back to
+    /// it; those added before stay.
+    pub fn grow_from(
+        &self,
+        source: &mut dyn CapacitySource,
+        overwrite: bool,
+    ) -> Result<Vec<PathBuf>, PoolError> {
+        let mut added = Vec::new();
+        let mut failed = None;
+        for offer in source.offers()? {
+            if failed.is_none() {
+                let options = CreateOptions {
+                    file_bytes: offer.file_bytes.unwrap_or(0),
+                    coherence: None,
+                    overwrite,
+                };
+                match self.add_member(&offer.path, &options) {
+                    Ok(()) => {
+                        added.push(offer.path);
+                        continue;
+                    }
+                    Err(error) => failed = Some(error),
+                }
+            }
+            source.take_back(&offer.path)?;
+        }
+        failed.map_or(Ok(added), Err)
+    }
+}
+
+impl Inner {
+    fn grown(&self, index: u32, bytes: u64) -> Change {
+        Change::Grow {
+            member: index,
+            extents: self.superblock.layout.extents(index as usize, bytes),
+        }
     }
 }

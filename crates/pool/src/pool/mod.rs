@@ -3,6 +3,7 @@
 mod attached;
 mod client;
 mod create;
+mod device;
 mod draft;
 mod gone;
 mod grow;

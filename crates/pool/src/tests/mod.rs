@@ -9,6 +9,6 @@ mod histories;
 mod managers;
 
 mod pool;
-mod seed;
+pub(crate) mod seed;
 mod shrink;
 mod sim;

@@ -1,6 +1,7 @@
 //! Options of `tierloom pool`.
 
 use super::access::{Access, Reach};
+use super::blocks::BlocksArgs;
 use crate::commands::sql::CsvArgs;
 use clap::{Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub enum PoolCommand {
     Fence(FenceArgs),
     Takeover(TakeoverArgs),
     Serve(ServeArgs),
+    Blocks(BlocksArgs),
 }
 
 /// Options of every command that opens a pool
@@ -186,7 +188,8 @@ pub struct GrowArgs {
     /// First member of the pool
     #[arg(value_name = "POOL")]
     pub pool: PathBuf,
-    /// New size of a file member, or size of the file to add
+    /// New size of a member, or size of the file to add; a device becomes larger through sysfs, and
+    /// without this, all that it has by now is taken
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Bytes>,
     /// Number of the member to make larger
@@ -195,6 +198,13 @@ pub struct GrowArgs {
     /// File to make and add, or DAX device to add
     #[arg(long, value_name = "PATH")]
     pub member: Option<PathBuf>,
+    /// Add every DAX device of this machine that can be mapped and is not in the pool
+    #[arg(long, conflicts_with_all = ["member", "index", "size"])]
+    pub devices: bool,
+    /// Add only devices with this uuid: what a fabric manager calls an allocation of dynamic
+    /// capacity
+    #[arg(long, value_name = "UUID", requires = "devices")]
+    pub tag: Option<uuid::Uuid>,
     /// Overwrite what the added file or device holds
     #[arg(long)]
     pub force: bool,
@@ -204,18 +214,22 @@ pub struct GrowArgs {
 
 /// Make a member of a pool smaller; tables behind its new end move into free memory first
 ///
-/// Nothing changes if they do not all fit. A device is made smaller by the system afterwards.
+/// Nothing changes if they do not all fit. A DAX device becomes smaller afterwards, through sysfs:
+/// as root, and with nobody else on this host using the pool.
 #[derive(clap::Args)]
 pub struct ShrinkArgs {
     /// First member of the pool
     #[arg(value_name = "POOL")]
     pub pool: PathBuf,
     /// Size that the member shall have at most
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, visible_alias = "to", value_name = "SIZE")]
     pub size: Bytes,
     /// Number of the member to make smaller
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, visible_alias = "member", value_name = "N", default_value_t = 0)]
     pub index: u32,
+    /// Leave a DAX device as long as it is; the pool uses less of it
+    #[arg(long)]
+    pub keep_device: bool,
     #[command(flatten)]
     pub change: ChangeArgs,
 }

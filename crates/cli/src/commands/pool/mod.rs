@@ -2,18 +2,17 @@
 
 pub mod access;
 mod args;
+mod blocks;
 #[cfg_attr(not(feature = "sql"), path = "no_load.rs")]
 mod load;
 mod render;
+mod resize;
 mod serve;
 
 use crate::failure::Failure;
 use crate::output;
 pub use args::Args;
-use args::{
-    ChangeArgs, CheckArgs, CreateArgs, DropArgs, FenceArgs, GrowArgs, PoolCommand, ShrinkArgs,
-    TakeoverArgs,
-};
+use args::{ChangeArgs, CheckArgs, CreateArgs, DropArgs, FenceArgs, PoolCommand, TakeoverArgs};
 use std::path::{Path, PathBuf};
 use tierloom_pool::{CreateOptions, Pool, PoolError, PoolStatus, RegionState};
 
@@ -33,12 +32,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         PoolCommand::Status(args) => show(&Pool::inspect(&args.pool)?, args.json),
         PoolCommand::Load(args) => load::run(args),
         PoolCommand::Check(args) => check(args),
-        PoolCommand::Grow(args) => grow(args),
-        PoolCommand::Shrink(args) => shrink(args),
+        PoolCommand::Grow(args) => resize::grow(args),
+        PoolCommand::Shrink(args) => resize::shrink(args),
         PoolCommand::Drop(args) => drop_table(args),
         PoolCommand::Fence(args) => fence(args),
         PoolCommand::Takeover(args) => take_over(args),
         PoolCommand::Serve(args) => serve::run(args),
+        PoolCommand::Blocks(args) => blocks::run(args),
     }
 }
 
@@ -126,47 +126,6 @@ fn check(args: &CheckArgs) -> Result<(), Failure> {
             args.pool.display()
         ))),
     }
-}
-
-fn grow(args: &GrowArgs) -> Result<(), Failure> {
-    let size = args.size.map(|size| size.0);
-    let status = Pool::inspect(&args.pool)?;
-    let pool = args.pool.display();
-    let Some(member) = &args.member else {
-        let Some(bytes) = size else {
-            return Err(Failure::input("--size says how large the member shall be"));
-        };
-        if args.index as usize >= status.members.len() {
-            let error = PoolError::UnknownMember {
-                member: args.index.to_string(),
-                existing: format!("members 0 to {}", status.members.len() - 1),
-            };
-            return Err(error.into());
-        }
-        let what = format!("make member {} of {pool} {bytes} bytes long", args.index);
-        return change(&args.pool, &args.change, &what, |pool| {
-            pool.grow_member(args.index, bytes)
-        });
-    };
-    let options = CreateOptions {
-        file_bytes: size.unwrap_or(0),
-        coherence: None,
-        overwrite: args.force,
-    };
-    let what = format!("add {} to {pool}", member.display());
-    change(&args.pool, &args.change, &what, |pool| {
-        pool.add_member(member, &options)
-    })
-}
-
-fn shrink(args: &ShrinkArgs) -> Result<(), Failure> {
-    let pool = args.change.manager.access().open(&args.pool)?;
-    if args.change.dry_run {
-        let plan = pool.shrink_plan(args.index, args.size.0)?;
-        return output::print(&render::shrink(args.index, &plan));
-    }
-    pool.shrink_member(args.index, args.size.0)?;
-    show(&pool.status(), args.change.json)
 }
 
 fn drop_table(args: &DropArgs) -> Result<(), Failure> {

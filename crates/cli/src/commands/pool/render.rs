@@ -3,7 +3,8 @@
 use comfy_table::{Table, presets};
 use std::fmt::Write;
 use tierloom_pool::{
-    Coherence, CreatePlan, HostState, PoolStatus, RegionKind, RegionState, RegionStatus, ShrinkPlan,
+    Coherence, CreatePlan, DaxResize, HostState, PoolStatus, RegionKind, RegionState, RegionStatus,
+    ShrinkPlan,
 };
 use tierloom_text::Bytes;
 
@@ -18,6 +19,19 @@ pub fn shrink(index: u32, plan: &ShrinkPlan) -> String {
         let _ = writeln!(text, "would move {} of `{table}`", Bytes(*bytes).rounded());
     }
     text
+}
+
+/// What the device of a member would become.
+pub fn resize(resize: &DaxResize) -> String {
+    let (device, to) = (&resize.device, resize.to_bytes);
+    match resize.from_bytes == to {
+        true => format!("would leave {device} as long as it is\n"),
+        false => format!(
+            "would take {device} from its driver, write {to} to /sys/bus/dax/devices/{device}/size \
+             (now {}), and give it back\n",
+            resize.from_bytes
+        ),
+    }
 }
 
 /// What a pool is and has.
