@@ -43,12 +43,8 @@ macro_rules! as_in {
             $plain.documentation()
         }
 
-        fn set_monotonicity(
-            &$self,
-            data_type: &arrow::datatypes::DataType,
-        ) -> datafusion::logical_expr::SetMonotonicity {
-            $plain.set_monotonicity(data_type)
-        }
+        // Not `set_monotonicity`: DataFusion 55 concludes from it that the windows of a frame that
+        // ends with the partition are in order with NULL first, and they end with NULL.
 
         fn value_from_stats(
             &$self,

@@ -261,3 +261,25 @@ fn a_window_may_be_ordered_by_what_it_is_partitioned_by() {
     let rows = "1,2,4,9\n2,3,12,12\n3,1,3,9\n4,2,10,12\n5,3,9,9\n6,1,6,12";
     assert_eq!(text(&mut session, &query), rows, "{query}");
 }
+
+#[test]
+fn results_of_frames_that_become_empty_are_sorted_like_others() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT value AS id, arrow_cast(value, 'UInt64') AS u, 0 AS k \
+                 FROM generate_series(1, 3)";
+    run(&mut session, table).unwrap();
+    let window =
+        "OVER (PARTITION BY k ORDER BY id ROWS BETWEEN 2 FOLLOWING AND UNBOUNDED FOLLOWING)";
+    for aggregate in ["min(id)", "max(id)", "sum(u)"] {
+        for (order, rows) in [
+            ("NULLS FIRST", "0,\n0,\n0,3"),
+            ("NULLS LAST", "0,3\n0,\n0,"),
+        ] {
+            for way in ["ASC", "DESC"] {
+                let sql =
+                    format!("SELECT k, {aggregate} {window} FROM t ORDER BY 1, 2 {way} {order}");
+                assert_eq!(text(&mut session, &sql), rows, "{sql}");
+            }
+        }
+    }
+}
