@@ -15,6 +15,12 @@ pub trait HostRunner: Send + Sync + 'static {
     /// If the request cannot be carried out here; [`RunnerError::Stopped`] if `stop` was requested
     /// first.
     fn prepare(&self, request: &str, stop: &Stop) -> Result<Box<dyn Ready>, RunnerError>;
+
+    /// The session with the coordinator is over and none of its work is running: what was kept
+    /// between its runs can go.
+    ///
+    /// The agent answers no call meanwhile, so what takes long belongs on another thread.
+    fn session_ended(&self) {}
 }
 
 /// Prepared work that waits for its start. It is dropped without a run if it is stopped before.

@@ -20,6 +20,7 @@ mod commands;
 #[cfg(all(test, feature = "sql"))]
 mod documented;
 mod failure;
+mod invocation;
 mod output;
 mod stop;
 mod works;

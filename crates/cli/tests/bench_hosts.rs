@@ -3,9 +3,10 @@
 
 mod common;
 
+use common::agents::{Agent, TOKEN, interrupt};
 use common::{Ended, command, end_of, wait};
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -14,53 +15,7 @@ use tierloom_record::{BenchRecord, RecordSet};
 /// Limit for a condition to become true; much longer than the leases of agents.
 const SLOW: Duration = Duration::from_secs(90);
 
-const TOKEN: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 const OTHER_TOKEN: &str = "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
-
-/// An agent in a separate process, which is killed on drop.
-struct Agent {
-    child: Child,
-    address: String,
-}
-
-impl Agent {
-    fn start(folder: &Path) -> Agent {
-        Agent::at(folder, "127.0.0.1:0")
-    }
-
-    fn at(folder: &Path, listen: &str) -> Agent {
-        let mut command = command(folder, &["bench", "--agent", "--listen", listen]);
-        let mut child = command.env("TIERLOOM_TOKEN", TOKEN).spawn().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        let mut stderr = child.stderr.take().unwrap();
-        let Some(address) = line.trim().strip_prefix("listening ") else {
-            let _ = child.kill();
-            let mut message = String::new();
-            let _ = stderr.read_to_string(&mut message);
-            panic!("{line:?} instead of an address; stderr:\n{message}");
-        };
-        // The log must be drained: a full pipe would block the agent.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        Agent {
-            child,
-            address: address.to_owned(),
-        }
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// A workload file with the tasks `main` and `load` on hosts by name; no name means this host. The
 /// main task runs for `run_time`, `repeat` times.
@@ -440,8 +395,8 @@ fn ctrl_c_at_the_coordinator_frees_the_agents_and_keeps_records() {
 fn ctrl_c_ends_an_agent_well_and_its_port_is_free_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut agent = Agent::start(folder.path());
-    interrupt(agent.child.id());
-    let status = wait(&mut agent.child, SLOW).expect("an agent ends at Ctrl-C");
+    interrupt(agent.id());
+    let status = wait(agent.child(), SLOW).expect("an agent ends at Ctrl-C");
     assert_eq!(status.code(), Some(0));
     let next = Agent::at(folder.path(), &agent.address);
     assert_eq!(next.address, agent.address);
@@ -456,12 +411,4 @@ fn ctrl_c_ends_an_agent_well_and_its_port_is_free_again() {
         error.contains(&next.address) && error.contains("--listen"),
         "{error}"
     );
-}
-
-fn interrupt(pid: u32) {
-    let sent = Command::new("sh")
-        .args(["-c", &format!("kill -INT {pid}")])
-        .status()
-        .expect("sh");
-    assert!(sent.success(), "the process ended too early");
 }

@@ -7,6 +7,7 @@
 //! other: a *bench* record is one run of a memory benchmark, a *validation* record one comparison
 //! of the model with publications, a *tune* record the weights of one phase, a *cost* record one
 //! comparison of prices, a *restart* record the starts of a process with its tables from one place.
+//! An *interference* record has queries on several hosts, each alone and all at once.
 //! A *publication* record has published figures and the ids of the bench records that repeat them.
 //! Every figure says whether it was [measured or modelled](Provenance), and repeated measurements
 //! are kept as a [`Spread`]. `docs/records.md` describes all fields for other readers.
@@ -20,6 +21,7 @@
 //! {"type":"validation", "schema":"tierloom-record/1", "figures":[...], ...}
 //! {"type":"tune",       "schema":"tierloom-record/1", "points":[...], "best":[...], ...}
 //! {"type":"restart",    "schema":"tierloom-record/1", "way":..., "first_answer_ms":..., ...}
+//! {"type":"interference","schema":"tierloom-record/1", "hosts":[...], "cases":[...], ...}
 //! {"type":"publication","schema":"tierloom-record/1", "paper":..., "series":[...], ...}
 //! {"type":"cost",       "schema":"tierloom-record/1", "prices":..., "points":[...], ...}
 //! ```
@@ -30,6 +32,7 @@ mod cost;
 mod csv;
 mod file;
 pub mod findings;
+mod interference;
 mod means;
 mod pool_cost;
 mod publication;
@@ -55,6 +58,10 @@ pub use bench::{
 pub use cost::{CostConfig, CostPoint, CostRecord, CostSensitivity};
 pub use csv::bench_csv;
 pub use file::RecordFile;
+pub use interference::{
+    HostBeside, HostInCase, HostRun, Interference, InterferenceCase, InterferenceHost,
+    InterferenceRecord, QueryOnHost, TimeRatio,
+};
 pub use means::{REFERENCE, SAME_WITHIN, means, speedup_over_dram};
 pub use pool_cost::{PoolCostOffer, PoolCostRecord, PoolCostSensitivity};
 pub use publication::{PublicationRecord, PublishedPoint, PublishedRun, PublishedSeries};
@@ -129,6 +136,8 @@ pub enum Record {
     Restart(Box<RestartRecord>),
     /// A query with temporary tables at one place; independent of other records.
     TempTables(Box<TempTablesRecord>),
+    /// Queries on several hosts, alone and at once; independent of other records.
+    Interference(Box<InterferenceRecord>),
     /// Published figures and the benchmark runs that repeat them; refers to bench records.
     Publication(Box<PublicationRecord>),
 }

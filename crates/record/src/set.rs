@@ -1,9 +1,9 @@
 //! Reads records back and groups them by kind and run.
 
 use crate::{
-    BenchRecord, CostRecord, EngineKind, PoolCostRecord, PublicationRecord, QueryRecord, Record,
-    RecordError, RestartRecord, RunRecord, SCHEMA, SummaryRecord, TempTablesRecord,
-    ThroughputRecord, TuneRecord, ValidationRecord,
+    BenchRecord, CostRecord, EngineKind, InterferenceRecord, PoolCostRecord, PublicationRecord,
+    QueryRecord, Record, RecordError, RestartRecord, RunRecord, SCHEMA, SummaryRecord,
+    TempTablesRecord, ThroughputRecord, TuneRecord, ValidationRecord,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -66,6 +66,8 @@ pub struct RecordSet {
     pub restarts: Vec<RestartRecord>,
     /// Queries with temporary tables, in file order.
     pub temp_tables: Vec<TempTablesRecord>,
+    /// Queries on several hosts, in file order.
+    pub interferences: Vec<InterferenceRecord>,
     /// Published figures beside benchmark runs, in file order.
     pub publications: Vec<PublicationRecord>,
 }
@@ -119,6 +121,7 @@ impl RecordSet {
             all.pool_costs.extend(set.pool_costs);
             all.restarts.extend(set.restarts);
             all.temp_tables.extend(set.temp_tables);
+            all.interferences.extend(set.interferences);
             all.publications.extend(set.publications);
         }
         all
@@ -149,6 +152,7 @@ impl RecordSet {
             && self.pool_costs.is_empty()
             && self.restarts.is_empty()
             && self.temp_tables.is_empty()
+            && self.interferences.is_empty()
             && self.publications.is_empty()
     }
 
@@ -233,6 +237,7 @@ impl RecordSet {
         records.extend(boxed(&self.pool_costs, Record::PoolCost));
         records.extend(boxed(&self.restarts, Record::Restart));
         records.extend(boxed(&self.temp_tables, Record::TempTables));
+        records.extend(boxed(&self.interferences, Record::Interference));
         records.extend(boxed(&self.publications, Record::Publication));
         records
     }
@@ -261,6 +266,7 @@ impl RecordSet {
             Record::PoolCost(cost) => self.pool_costs.push(*cost),
             Record::Restart(restart) => self.restarts.push(*restart),
             Record::TempTables(one) => self.temp_tables.push(*one),
+            Record::Interference(one) => self.interferences.push(*one),
             Record::Publication(one) => self.publications.push(*one),
         }
         Ok(())

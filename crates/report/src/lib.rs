@@ -20,6 +20,7 @@ mod chart;
 mod compare;
 mod cost;
 mod error;
+mod interference;
 mod page;
 mod publication;
 mod restart;
@@ -70,7 +71,8 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
         None if !set.costs.is_empty() => cost::title_of(&set.costs),
         None if !set.pool_costs.is_empty() => cost::pool::title_of(&set.pool_costs),
         None if !set.restarts.is_empty() => restart::title_of(&set.restarts),
-        None => temp_tables::title_of(&set.temp_tables),
+        None if !set.temp_tables.is_empty() => temp_tables::title_of(&set.temp_tables),
+        None => interference::title_of(&set.interferences),
     };
     let title = options.title.clone().unwrap_or_else(made);
     let views: Vec<view::RunView<'_>> = set
@@ -108,6 +110,9 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
     }
     if !set.temp_tables.is_empty() {
         articles.push(temp_tables::article(&set.temp_tables, alone));
+    }
+    if !set.interferences.is_empty() {
+        articles.push(interference::article(&set.interferences, alone));
     }
     let body = html! {
         @if views.len() > 1 { (section::contents_of_runs(&views)) }

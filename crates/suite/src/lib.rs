@@ -12,6 +12,9 @@
 //! describe. Records go to the caller one by one as they are finished; an [`Observer`] sees the
 //! progress and can stop the run.
 //!
+//! On several hosts at once, each resolves and carries out its own plan: [`hosts`] has what they
+//! are asked and answer, a [`HostWorker`] does it.
+//!
 //! A [`Workload`] knows its queries, its data and their right answers; nothing else depends on
 //! which one it is. Without the feature `sql` a plan can be made but not carried out.
 
@@ -19,6 +22,7 @@ mod adaptive;
 mod check;
 mod error;
 pub mod growth;
+pub mod hosts;
 pub mod machine;
 mod model_scale;
 mod observer;
@@ -39,5 +43,5 @@ pub use observer::{Event, Observer, Stage};
 pub use operator_memory::OperatorMemory;
 pub use plan::SuitePlan;
 pub use request::{PlannedPlacement, Resize, StreamPlan, SuiteRequest};
-pub use run::run;
+pub use run::{HostWorker, run};
 pub use workload::{SuiteQuery, Workload};

@@ -1,5 +1,6 @@
 //! What a build without the SQL engine has instead of [`run()`].
 
+use crate::hosts::{Begin, HostResult, HostServices, HostStep, HostTask};
 use crate::{Observer, RunError, SuitePlan, Workload};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,4 +40,37 @@ pub fn tpch(_sf: f64, _answers: Option<PathBuf>) -> Result<Arc<dyn Workload>, Ru
 /// Always [`RunError::NoEngine`].
 pub fn tpcds(_sf: f64, _answers: Option<PathBuf>) -> Result<Arc<dyn Workload>, RunError> {
     Err(RunError::NoEngine)
+}
+
+/// What carries out the steps of a [`HostTask`].
+pub type HostWorker = NoWorker;
+
+/// This build has no worker.
+pub enum NoWorker {}
+
+impl NoWorker {
+    /// Refuses: this build cannot run queries.
+    ///
+    /// # Errors
+    /// Bad input, else always [`RunError::NoEngine`].
+    pub fn start(task: HostTask, services: HostServices) -> Result<Self, RunError> {
+        task.resolve(services.topology)?;
+        Err(RunError::NoEngine)
+    }
+
+    /// Cannot be called: there is no worker.
+    ///
+    /// # Errors
+    /// None.
+    pub fn prepare(&self, _: HostStep, _: &dyn Fn() -> bool) -> Result<(), RunError> {
+        match *self {}
+    }
+
+    /// Cannot be called: there is no worker.
+    ///
+    /// # Errors
+    /// None.
+    pub fn run(&self, _: Begin, _: &dyn Fn() -> bool) -> Result<HostResult, RunError> {
+        match *self {}
+    }
 }

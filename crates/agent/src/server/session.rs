@@ -289,9 +289,15 @@ impl Agent {
         session.result = result;
         self.enter(session, phase);
         if session.over.is_some() {
-            place.session = None;
+            self.free(&mut place);
             self.log.say("free again");
         }
+    }
+
+    /// Makes room for the next session.
+    fn free(&self, place: &mut SessionSlot) {
+        place.session = None;
+        self.runner.session_ended();
     }
 
     fn enter(&self, session: &mut Session, phase: Phase) {
@@ -317,7 +323,7 @@ impl Agent {
                 // Dropping the sender wakes work that waits for its start.
                 work.start = None;
             }
-            None => place.session = None,
+            None => self.free(place),
         }
         self.changes.send_modify(|count| *count += 1);
     }

@@ -3,8 +3,8 @@
 //! What is measured and how numbers follow from it is in `tierloom_bench::characterize`; this file
 //! has the arguments, the progress and the output.
 
-use crate::commands::bench::open_session;
 use crate::failure::Failure;
+use crate::invocation::open_session;
 use crate::output;
 use crate::stop::UntilStopped;
 use indicatif::{ProgressBar, ProgressStyle};

@@ -1,5 +1,6 @@
 //! One file or folder per subcommand: its arguments (`args`) and its implementation.
 
+pub mod agents;
 pub mod bench;
 pub mod calibrate;
 pub mod characterize;

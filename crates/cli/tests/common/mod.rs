@@ -1,6 +1,7 @@
 //! Runs the built binary and checks what it left behind.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
+pub mod agents;
 pub mod runs;
 
 use std::collections::BTreeMap;

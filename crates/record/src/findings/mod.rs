@@ -15,6 +15,7 @@
 mod answer;
 mod best;
 mod evidence;
+mod interference;
 mod next;
 mod published;
 mod restart;
@@ -22,6 +23,7 @@ mod temp_tables;
 mod warnings;
 
 pub use best::{BestPlacement, PlacementVerdict, SpeedRatio};
+pub use interference::of_interference;
 pub use published::{
     MeasuredRange, PublishedAnswer, PublishedVerdict, fraction, of_publication, published_sentences,
 };

@@ -10,7 +10,7 @@ use std::time::Instant;
 use tierloom_engine::adapt::Driver;
 use tierloom_engine::answer::{row_count, to_text};
 use tierloom_engine::capture::{Captured, HostCosts, capture};
-use tierloom_engine::{Engine, EngineError, Execution, PlannedQuery};
+use tierloom_engine::{Engine, EngineError, Execution, PlannedQuery, RecordBatch};
 use tierloom_record::{Answer, EngineKind};
 
 /// Executions of one query that are captured for the model; more would only take memory.
@@ -223,7 +223,18 @@ pub fn check(
     query: &SuiteQuery,
     execution: &Execution,
 ) -> Result<Answer, RunError> {
-    let batches = &execution.batches;
+    check_batches(session, query, &execution.batches)
+}
+
+/// The same for the batches of an answer.
+///
+/// # Errors
+/// A wrong answer.
+pub fn check_batches(
+    session: &Session<'_>,
+    query: &SuiteQuery,
+    batches: &[RecordBatch],
+) -> Result<Answer, RunError> {
     let text = to_text(batches)?;
     let unchecked = session.plan.workload.check(query.id, batches, &text)?;
     Ok(Answer {

@@ -8,6 +8,7 @@ mod capacity;
 mod cards;
 mod clock;
 mod data;
+mod hosts;
 mod latency;
 mod measure;
 mod memory;
@@ -20,6 +21,7 @@ mod throughput;
 
 pub use crate::workload::tpc::{tpcds, tpch};
 pub use data::{Data, WorkloadData};
+pub use hosts::HostWorker;
 
 use crate::{Observer, RunError, SuitePlan};
 use pooled::Pooled;

@@ -2,9 +2,11 @@
 //!
 //! The protocol, its encryption and the token are in `tierloom_agent`; this file implements only
 //! what a request means: a part of a benchmark run, prepared first and started at the time that the
-//! coordinator gives.
+//! coordinator gives. Requests of queries go to [`QueryRunner`].
 
 use super::Args;
+use crate::commands::agents::{of_agents, read};
+use crate::commands::run::QueryRunner;
 use crate::failure::Failure;
 use crate::stop;
 use serde::{Deserialize, Serialize};
@@ -19,26 +21,30 @@ use tierloom_agent::{
 };
 use tierloom_bench::plan::RunPlan;
 use tierloom_bench::run::{self, BenchError, Control, Host, Part};
+use tierloom_suite::hosts::HostTask;
 
 /// What a coordinator requests of one host.
 #[derive(Serialize, Deserialize)]
-pub struct Request {
-    plan: RunPlan,
-    /// Name of this host; only the plan's tasks for it are run.
-    host: String,
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// A part of a benchmark run: the plan's tasks for this host.
+    Bench {
+        /// The whole plan.
+        plan: Box<RunPlan>,
+        /// Name of this host in it.
+        host: String,
+    },
+    /// A step of a workload of queries.
+    Queries(Box<HostTask>),
 }
 
 impl Request {
-    /// The request to `host`, as JSON.
+    /// The request as JSON.
     ///
     /// # Errors
-    /// If the plan cannot be written as JSON.
-    pub fn text(plan: &RunPlan, host: &str) -> Result<String, Failure> {
-        let request = Request {
-            plan: plan.clone(),
-            host: host.to_owned(),
-        };
-        serde_json::to_string(&request).map_err(Failure::runtime)
+    /// If it cannot be written as JSON.
+    pub fn text(&self) -> Result<String, Failure> {
+        serde_json::to_string(self).map_err(Failure::runtime)
     }
 }
 
@@ -76,10 +82,11 @@ pub fn serve(args: &Args) -> Result<(), Failure> {
         // A launcher reads this line; if it closed the pipe, the agent serves all the same.
         let _ = crate::output::print(&format!("listening {address}\n"));
     };
-    let runner = Arc::new(BenchRunner {
+    let runner = Arc::new(AgentRunner {
+        queries: QueryRunner::new(host.topology.clone()),
         host: Arc::new(host),
     });
-    serve_agent(options, runner, ready, stop).map_err(super::failures::of_agents)
+    serve_agent(options, runner, ready, stop).map_err(of_agents)
 }
 
 /// The certificate and key of a server, from their files.
@@ -118,24 +125,34 @@ fn token(args: &Args, stop: &Stop) -> Result<Token, Failure> {
     Ok(token)
 }
 
-/// The content of a text file.
-///
-/// # Errors
-/// Bad input naming the file.
-pub fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path)
-        .map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))
-}
-
-/// Runs this host's part of benchmark runs.
-struct BenchRunner {
+/// Runs this host's part of benchmark runs and of workloads of queries.
+struct AgentRunner {
     host: Arc<Host>,
+    queries: QueryRunner,
 }
 
-impl HostRunner for BenchRunner {
+impl HostRunner for AgentRunner {
     fn prepare(&self, request: &str, stop: &Stop) -> Result<Box<dyn Ready>, RunnerError> {
         let request: Request = serde_json::from_str(request)
             .map_err(|error| RunnerError::Failed(format!("the request cannot be read: {error}")))?;
+        match request {
+            Request::Bench { plan, host } => self.prepare_part(*plan, host, stop),
+            Request::Queries(task) => self.queries.prepare(*task, stop),
+        }
+    }
+
+    fn session_ended(&self) {
+        self.queries.session_ended();
+    }
+}
+
+impl AgentRunner {
+    fn prepare_part(
+        &self,
+        plan: RunPlan,
+        name: String,
+        stop: &Stop,
+    ) -> Result<Box<dyn Ready>, RunnerError> {
         let host = Arc::clone(&self.host);
         let (signal, ready) = channel();
         let (begin, begun) = channel();
@@ -144,10 +161,8 @@ impl HostRunner for BenchRunner {
             begun: Mutex::new(begun),
             stop: stop.clone(),
         };
-        let name = request.host.clone();
-        let worker = std::thread::spawn(move || {
-            run::run_part(&request.plan, Some(&request.host), &host, &control)
-        });
+        let of = name.clone();
+        let worker = std::thread::spawn(move || run::run_part(&plan, Some(&of), &host, &control));
         // The thread owns the sender, so an error here means that the thread ended before it was
         // ready.
         if ready.recv().is_err() {

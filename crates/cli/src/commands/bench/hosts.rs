@@ -9,26 +9,22 @@
 //! * on another host, with none here: this host only starts and collects.
 
 use super::Args;
-use super::failures::{of_agents, of_run};
+use super::failures::of_run;
 use super::progress::tell;
+use crate::commands::agents::{AgentAccess, AgentAt, AgentHost, Agents, START_IN, of_agents};
 use crate::failure::Failure;
 use crate::stop;
 use indicatif::ProgressBar;
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
-use tierloom_agent::{
-    AgentError, Coordinator, CoordinatorOptions, HostAddress, SshAgent, SshLaunch, Stop, Token,
-};
+use std::time::SystemTime;
+use tierloom_agent::{AgentError, Coordinator, Stop};
 use tierloom_bench::file::{HostSpec, Workloads};
 use tierloom_bench::plan::{RunPlan, TaskRole};
 use tierloom_bench::run::{self, Control, Event, Host, Part};
 
 use super::agent::Request;
-
-/// Time from the agreement on the start to the start: more than the slowest message takes.
-const START_IN: Duration = Duration::from_millis(500);
 
 /// Checks that every host that a task names is listed under `hosts:`.
 ///
@@ -57,9 +53,7 @@ pub fn check(workloads: &Workloads) -> Result<(), Failure> {
 
 /// Connections to the agents of all hosts.
 pub struct AgentHosts {
-    coordinator: Coordinator,
-    /// Agents started by ssh; dropping this ends them.
-    _launched: Vec<SshAgent>,
+    agents: Agents,
 }
 
 /// Connects to the hosts that `plans` name; `None` if every task is on this machine.
@@ -80,58 +74,34 @@ pub fn connect(
     if wanted.is_empty() {
         return Ok(None);
     }
-    let mut launched = Vec::new();
-    let mut addresses = Vec::new();
-    for host in workloads
-        .hosts
-        .iter()
-        .filter(|host| wanted.contains(&host.name))
-    {
-        addresses.push(address(args, host, &mut launched)?);
-    }
-    let stop = Stop::new();
-    let options = {
-        let mut options = CoordinatorOptions::default();
-        options.stop = stop.clone();
-        options
+    let access = AgentAccess {
+        token_file: args.agent.token_file.as_deref(),
+        tls_ca: args.agent.tls_ca.as_deref(),
+        allow_plain: args.agent.allow_plain,
     };
-    stop::pass_on(stop);
-    Ok(Some(AgentHosts {
-        coordinator: Coordinator::connect_with(&addresses, options).map_err(of_agents)?,
-        _launched: launched,
-    }))
+    let hosts = workloads.hosts.iter();
+    let hosts = hosts.filter(|host| wanted.contains(&host.name));
+    let hosts: Vec<AgentHost> = hosts.map(agent_of).collect::<Result<_, _>>()?;
+    let agents = Agents::connect(access, &hosts, None)?;
+    Ok(Some(AgentHosts { agents }))
 }
 
-fn address(
-    args: &Args,
-    host: &HostSpec,
-    launched: &mut Vec<SshAgent>,
-) -> Result<HostAddress, Failure> {
-    if let Some(destination) = &host.ssh {
-        let agent = SshLaunch::new(&host.name, destination)
-            .launch()
-            .map_err(of_agents)?;
-        let address = agent.address().clone();
-        launched.push(agent);
-        return Ok(address);
-    }
-    let Some(at) = &host.address else {
-        return Err(Failure::input(format!(
-            "line {}: host {} has neither `address` nor `ssh`",
-            host.line, host.name
-        )));
+/// Where the agent of a host of the file is.
+fn agent_of(host: &HostSpec) -> Result<AgentHost, Failure> {
+    let at = match (&host.ssh, &host.address) {
+        (Some(destination), _) => AgentAt::Ssh(destination.clone()),
+        (None, Some(address)) => AgentAt::Address(address.clone()),
+        (None, None) => {
+            return Err(Failure::input(format!(
+                "line {}: host {} has neither `address` nor `ssh`",
+                host.line, host.name
+            )));
+        }
     };
-    let (token, _) =
-        Token::find(args.agent.token_file.as_deref(), false).map_err(Failure::input)?;
-    let mut address = HostAddress::new(&host.name, at, token);
-    address.allow_plain_remote = args.agent.allow_plain;
-    address.tls_ca = args
-        .agent
-        .tls_ca
-        .as_ref()
-        .map(|path| super::agent::read(path))
-        .transpose()?;
-    Ok(address)
+    Ok(AgentHost {
+        name: host.name.clone(),
+        at,
+    })
 }
 
 impl AgentHosts {
@@ -153,17 +123,26 @@ impl AgentHosts {
             .and_then(|task| task.host.clone());
         let requests = names
             .iter()
-            .map(|name| Request::text(plan, name).map(|text| ((*name).clone(), text)))
-            .collect::<Result<Vec<_>, _>>()?;
+            .map(|name| {
+                let request = Request::Bench {
+                    plan: Box::new(plan.clone()),
+                    host: (*name).clone(),
+                };
+                Ok(((*name).clone(), request.text()?))
+            })
+            .collect::<Result<Vec<_>, Failure>>()?;
         // Preparing maps and fills memory, which takes different times on different hosts; only
         // when all are ready can a start be agreed on.
-        self.coordinator.prepare(requests).map_err(of_agents)?;
+        self.agents
+            .coordinator
+            .prepare(requests)
+            .map_err(of_agents)?;
         let here = plan.tasks.iter().any(|task| task.host.is_none());
         let mut parts = match (&main, here) {
             (None, _) => vec![self.lead(plan, host, bar)?],
             (Some(main), true) => self.follow(plan, host, main, bar)?,
             (Some(main), false) => {
-                self.coordinator.start(START_IN).map_err(of_agents)?;
+                self.agents.coordinator.start(START_IN).map_err(of_agents)?;
                 vec![self.part(main)?]
             }
         };
@@ -171,7 +150,7 @@ impl AgentHosts {
             .into_iter()
             .filter(|name| Some(*name) != main.as_ref())
         {
-            self.coordinator.stop(name).map_err(of_agents)?;
+            self.agents.coordinator.stop(name).map_err(of_agents)?;
             parts.push(self.part(name)?);
         }
         Ok(parts)
@@ -179,9 +158,9 @@ impl AgentHosts {
 
     /// Runs the main task on this host: the others start with it and are stopped after it.
     fn lead(&mut self, plan: &RunPlan, host: &Host, bar: &ProgressBar) -> Result<Part, Failure> {
-        let trouble = self.coordinator.trouble();
+        let trouble = self.agents.coordinator.trouble();
         let control = Leading {
-            coordinator: Mutex::new((&mut self.coordinator, None)),
+            coordinator: Mutex::new((&mut self.agents.coordinator, None)),
             trouble,
             bar,
         };
@@ -234,6 +213,7 @@ impl AgentHosts {
             // why.
             let led = match signal.recv() {
                 Ok(()) => self
+                    .agents
                     .coordinator
                     .start(START_IN)
                     .map_err(of_agents)
@@ -262,13 +242,13 @@ impl AgentHosts {
     }
 
     fn part(&mut self, name: &str) -> Result<Part, Failure> {
-        let text = self.coordinator.wait(name).map_err(of_agents)?;
+        let text = self.agents.coordinator.wait(name).map_err(of_agents)?;
         let mut part: Part = serde_json::from_str(&text).map_err(|error| {
             Failure::runtime(format!(
                 "host {name} sent a result that cannot be read: {error}"
             ))
         })?;
-        if let Some(clock) = self.coordinator.clocks().iter().find(|c| c.host == name) {
+        if let Some(clock) = self.agents.clock(name) {
             part.host.clock_offset_ns = Some(clock.offset_ns as f64);
             part.host.clock_uncertainty_ns = Some(clock.uncertainty_ns as f64);
         }

@@ -13,7 +13,6 @@ mod published;
 mod session;
 
 pub use args::Args;
-pub use session::open_session;
 
 use crate::failure::Failure;
 use published::Figures;

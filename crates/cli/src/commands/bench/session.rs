@@ -7,11 +7,11 @@ use super::failures::of_run;
 use super::progress::{bar, tell};
 use super::{Args, hosts, output as shown};
 use crate::failure::Failure;
+use crate::invocation::open_session;
 use crate::{output, stop};
 use indicatif::ProgressBar;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 use tierloom_bench::file::Workloads;
 use tierloom_bench::plan::RunPlan;
 use tierloom_bench::run::{self, Control, Event, Host, Session};
@@ -125,23 +125,6 @@ impl Control for Here<'_> {
 
     fn event(&self, event: Event) {
         tell(self.bar, event);
-    }
-}
-
-/// Describes this invocation for the records.
-pub fn open_session() -> Session {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Session {
-        id: format!("{:x}-{:x}", since.as_micros(), std::process::id()),
-        tool_version: env!("CARGO_PKG_VERSION").into(),
-        commit: option_env!("TIERLOOM_COMMIT")
-            .filter(|commit| !commit.is_empty())
-            .map(str::to_owned),
-        build: crate::output::BUILD.into(),
-        command: std::env::args().collect(),
-        samples: false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! How commands open a pool: as its manager, or through the manager that serves it.
 
-use crate::commands::bench::agent::read;
+use crate::commands::agents::read;
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Command line arguments of `tierloom run`, unchecked; `tierloom_suite` resolves them.
 
+use super::hosts::HostArgs;
 use crate::commands::pool::access::AccessArgs;
 use crate::commands::topology::MachineArgs;
 use clap::Subcommand;
@@ -54,11 +55,16 @@ pub struct TpcArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', alias = "query")]
     pub queries: Vec<String>,
     /// Folder of expected answers, as written by `scripts/golden_tpc.py --into`; answers for scale
-    /// factor 0.01 are built in
+    /// factor 0.01 are built in. With --interference: a path on each host
     #[arg(long, value_name = "DIR")]
     pub answers: Option<PathBuf>,
     /// Measure throughput: number of concurrent sessions, each running the queries in its own order
-    #[arg(long, value_name = "N", requires = "duration")]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "duration",
+        conflicts_with = "interference"
+    )]
     pub streams: Option<usize>,
     /// Stop starting queries after this time, as in 60s or 5m; running ones complete
     #[arg(long, value_name = "TIME", requires = "streams")]
@@ -89,13 +95,10 @@ pub struct RunOptions {
     pub threads: Option<usize>,
     /// Where table data is placed: dram, cxl, weights (3:2 or dram:3,cxl:2; by node in brackets, as
     /// in `[0:3,2:2]`), tier, columns:N, columns:P%, adaptive (requires --machine), pool (requires
-    /// --pool); separate several with commas
-    #[arg(
-        long,
-        value_name = "LIST",
-        default_value = "dram,cxl,3:2,tier,columns:8"
-    )]
-    pub placement: String,
+    /// --pool); separate several with commas. Default: dram,cxl,3:2,tier,columns:8; with
+    /// --interference dram
+    #[arg(long, value_name = "LIST")]
+    pub placement: Option<String>,
     /// Machine profiles to model: names (see `tierloom machines`) or YAML files, separated by
     /// commas
     #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',')]
@@ -150,7 +153,7 @@ pub struct RunOptions {
     pub prefetch_off: Option<String>,
     /// The pool, named by its first member, that is the place `pool` of --placement and, with its
     /// free memory, of --operator-memory; with --restart: that tables are attached to, where its
-    /// tables of the benchmark's names are replaced
+    /// tables of the benchmark's names are replaced; with --interference: a path on each host
     #[arg(long, value_name = "POOL")]
     pub pool: Option<PathBuf>,
     #[command(flatten)]
@@ -170,6 +173,8 @@ pub struct RunOptions {
     pub operator_memory: OperatorMemoryArgs,
     #[command(flatten)]
     pub here: MachineArgs,
+    #[command(flatten)]
+    pub several: HostArgs,
 }
 
 /// Options that say nothing about how soon a process answers.
@@ -193,7 +198,8 @@ const NOT_WITH_RESTART: [&str; 16] = [
 ];
 
 /// Options that say nothing about scripts with temporary tables.
-const NOT_WITH_TEMPS: [&str; 16] = [
+const NOT_WITH_TEMPS: [&str; 17] = [
+    "interference",
     "answers",
     "streams",
     "restart",

@@ -6,6 +6,7 @@
 //! shown by [`render`].
 
 mod args;
+mod hosts;
 mod progress;
 mod render;
 mod results;
@@ -13,18 +14,23 @@ mod results;
 mod sessions;
 
 pub use args::Args;
+pub use hosts::QueryRunner;
 
-use crate::commands::bench::open_session;
 use crate::failure::Failure;
+use crate::invocation::open_session;
 use crate::output;
 use args::{RunOptions, TpcArgs};
 use progress::Progress;
 use results::Results;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tierloom_memory::router::{LentPool, lend_pool};
 use tierloom_pool::{Pool, Spread};
+use tierloom_suite::hosts::WorkloadSpec;
 use tierloom_suite::{Resize, RunError, StreamPlan, SuitePlan, SuiteRequest, Workload, workload};
+
+/// Placements to compare unless others are named.
+const DEFAULT_PLACEMENT: &str = "dram,cxl,3:2,tier,columns:8";
 
 /// Starts of processes to measure.
 struct Restarts<'a> {
@@ -49,10 +55,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.workload {
         args::Workload::Ssb(args) => {
             let workload = workload::ssb(args.sf, args.seed)?;
+            if args.options.several.interference {
+                return several(&*workload, None, &args.queries, &args.options);
+            }
             start(workload, &args.queries, None, &[], &args.options)
         }
-        args::Workload::Tpch(args) => tpc(workload::tpch(args.sf, args.answers.clone())?, args),
-        args::Workload::Tpcds(args) => tpc(workload::tpcds(args.sf, args.answers.clone())?, args),
+        args::Workload::Tpch(args) => tpc(workload::tpch(args.sf, args.answers_here())?, args),
+        args::Workload::Tpcds(args) => tpc(workload::tpcds(args.sf, args.answers_here())?, args),
         args::Workload::Restarted => sessions::run_child(),
     }
 }
@@ -67,6 +76,10 @@ fn tpc(workload: Arc<dyn Workload>, args: &TpcArgs) -> Result<(), Failure> {
         }
         _ => None,
     };
+    if args.options.several.interference {
+        let answers = args.answers.clone();
+        return several(&*workload, answers, &args.queries, &args.options);
+    }
     if !args.temps.is_empty() {
         check_outputs(&args.options)?;
         return sessions::temps(&Temps {
@@ -83,6 +96,23 @@ fn tpc(workload: Arc<dyn Workload>, args: &TpcArgs) -> Result<(), Failure> {
         &args.resize,
         &args.options,
     )
+}
+
+/// Runs a workload on several hosts; `answers` is a folder there.
+fn several(
+    workload: &dyn Workload,
+    answers: Option<PathBuf>,
+    queries: &[String],
+    options: &RunOptions,
+) -> Result<(), Failure> {
+    check_outputs(options)?;
+    let spec = WorkloadSpec {
+        id: workload.id().to_owned(),
+        scale_factor: workload.scale_factor(),
+        seed: workload.seed(),
+        answers,
+    };
+    hosts::run(workload, spec, queries, options)
 }
 
 fn start(
@@ -126,7 +156,10 @@ fn start(
     let session = open_session();
     let observer = Progress::default();
     let ended = tierloom_suite::run(&plan, &session, pool.as_ref(), &observer, &mut sink);
-    let written = results.write(&plan, options);
+    let written = results.write(options, &|set| {
+        let runs = set.runs.iter();
+        runs.map(|run| render::tables(&plan, run)).collect()
+    });
     match ended {
         // A file that cannot be written is news after an interruption, but must not hide another
         // failure.
@@ -159,6 +192,16 @@ fn check_outputs(options: &RunOptions) -> Result<(), Failure> {
     output::check_outputs(&outputs, &[])
 }
 
+impl TpcArgs {
+    /// The folder of expected answers, unless it is one on other hosts.
+    fn answers_here(&self) -> Option<PathBuf> {
+        match self.options.several.interference {
+            true => None,
+            false => self.answers.clone(),
+        }
+    }
+}
+
 impl RunOptions {
     /// What is asked of the suite.
     fn request(
@@ -171,7 +214,7 @@ impl RunOptions {
             queries: queries.to_vec(),
             streams,
             threads: self.threads,
-            placement: self.placement.clone(),
+            placement: self.placement.clone().unwrap_or(DEFAULT_PLACEMENT.into()),
             machines: self.machine.clone(),
             repeat: self.repeat,
             pages: self.pages.clone(),

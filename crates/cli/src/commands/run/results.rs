@@ -1,12 +1,10 @@
 //! Collects the records of a run and writes them to where the options say.
 
 use super::args::RunOptions;
-use super::render;
 use crate::failure::Failure;
 use crate::output;
 use std::path::Path;
 use tierloom_record::{Record, RecordError, RecordSet, RecordWriter, atomic_write};
-use tierloom_suite::SuitePlan;
 
 /// Keeps the records of a run; with `--jsonl` it also prints each one at once.
 pub struct Results {
@@ -37,13 +35,17 @@ impl Results {
         Ok(())
     }
 
-    /// Writes the outputs that the options ask for: tables or a JSON document, a file of records, a
-    /// report. Without a record there is nothing to write.
+    /// Writes the outputs that the options ask for: `tables` or a JSON document, a file of records,
+    /// a report. Without a record there is nothing to write.
     ///
     /// # Errors
     /// [`Failure::Runtime`] for a file or stdout that cannot be written; the other outputs are
     /// still written.
-    pub fn write(self, plan: &SuitePlan, options: &RunOptions) -> Result<(), Failure> {
+    pub fn write(
+        self,
+        options: &RunOptions,
+        tables: &dyn Fn(&RecordSet) -> String,
+    ) -> Result<(), Failure> {
         if self.records.is_empty() {
             return Ok(());
         }
@@ -56,9 +58,7 @@ impl Results {
         } else if options.jsonl {
             Ok(())
         } else {
-            set.runs
-                .iter()
-                .try_for_each(|run| output::print(&render::tables(plan, run)))
+            output::print(&tables(&set))
         };
         let records = lines.map_or(Ok(()), |lines| {
             let (path, lines) = lines?;

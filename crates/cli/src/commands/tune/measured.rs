@@ -6,8 +6,8 @@
 
 use super::modelled::works;
 use super::{Args, Outcome, Tuning, stamp};
-use crate::commands::bench::open_session;
 use crate::failure::Failure;
+use crate::invocation::open_session;
 use crate::stop::UntilStopped;
 use tierloom_bench::run::Host;
 use tierloom_memory::PageSize;
