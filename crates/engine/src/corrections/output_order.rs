@@ -59,7 +59,7 @@ impl OutputOrder {
             ast::Expr::Identifier(ident) => {
                 let name = self.name(ident);
                 let same = aliases.iter().filter(|alias| **alias == name).count();
-                (same == 1).then(|| Value::SingleQuotedString(name))
+                (same == 1).then_some(Value::SingleQuotedString(name))
             }
             _ => None,
         }
