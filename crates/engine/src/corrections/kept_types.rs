@@ -10,7 +10,8 @@ use std::sync::Arc;
 ///
 /// It groups by what is counted once, and adds the sums of these groups. A sum of decimals has ten
 /// digits more than they have, and so a sum of sums twenty: the type of the column changes, and a
-/// `HAVING` above, which was planned for the other type, fails.
+/// `HAVING` above, which was planned for the other type, fails. It is not applied at all where two
+/// keys have one name.
 #[derive(Debug)]
 pub(crate) struct KeptTypes(pub Arc<dyn OptimizerRule + Send + Sync>);
 
@@ -32,6 +33,9 @@ impl OptimizerRule for KeptTypes {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
+        if has_one_name_twice(&plan) {
+            return Ok(Transformed::no(plan));
+        }
         let before = Arc::clone(plan.schema());
         let done = self.0.rewrite(plan, config)?;
         if !done.transformed || same_types(&before, done.data.schema()) {
@@ -39,6 +43,17 @@ impl OptimizerRule for KeptTypes {
         }
         done.map_data(|plan| as_before(plan, &before))
     }
+}
+
+/// Whether two keys of an aggregation have the same name, such as a column and its cast: the rule
+/// would give both to one projection, which fails.
+fn has_one_name_twice(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Aggregate(aggregate) = plan else {
+        return false;
+    };
+    let names = aggregate.group_expr.iter();
+    let names: Vec<String> = names.map(|key| key.schema_name().to_string()).collect();
+    (1..names.len()).any(|end| names[..end].contains(&names[end]))
 }
 
 fn same_types(one: &DFSchema, other: &DFSchema) -> bool {

@@ -656,3 +656,14 @@ fn computed_keys_of_grouping_sets_may_be_simplified() {
         assert_eq!(text(&mut session, &sql), rows, "{sql}");
     }
 }
+
+#[test]
+fn a_column_and_its_cast_may_be_keys_of_a_count_of_distinct_values() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT value > 2 AS b, value % 2 AS k, value AS v \
+                 FROM generate_series(1, 5)";
+    run(&mut session, table).unwrap();
+    let query = "SELECT CAST(b AS INT) AS i, b, count(DISTINCT k) AS n FROM t \
+                 GROUP BY CAST(b AS INT), b ORDER BY i";
+    assert_eq!(text(&mut session, query), "0,false,2\n1,true,2");
+}
