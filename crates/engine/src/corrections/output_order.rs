@@ -191,7 +191,10 @@ fn column_of(key: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     }
     let columns = schema.columns();
     let column = match output {
-        ScalarValue::Utf8(Some(name)) => columns.into_iter().find(|c| c.name == *name),
+        // Columns that `*` stands for have the name of their table as well.
+        ScalarValue::Utf8(Some(name)) => columns
+            .into_iter()
+            .find(|column| column.relation.is_none() && column.name == *name),
         number => number
             .to_string()
             .parse::<usize>()
