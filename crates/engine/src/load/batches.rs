@@ -18,8 +18,10 @@ use crate::column::PlacedColumn;
 use crate::corrections::with_one_nan;
 use crate::table::PlacedTable;
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch, make_array};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, FieldRef, SchemaRef,
+};
 use tierloom_memory::Placement;
 use tierloom_workloads::{Progress, WorkloadError};
 
@@ -223,7 +225,7 @@ pub(super) fn place_columns(
                 ),
             });
         }
-        let (data_type, chunks) = without_float_words(data_type, source.chunks)?;
+        let (data_type, chunks) = in_known_type(data_type, source.chunks)?;
         let chunks = chunks.into_iter().map(with_one_nan).collect();
         let (data_type, chunks) = with_keys_for_all(&data_type, chunks)?;
         let prepared = encode::prepare(&data_type, chunks, encoding)?;
@@ -241,21 +243,52 @@ pub(super) fn place_columns(
     })
 }
 
-/// Chunks of floats in the place of dictionaries of floats; other columns stay as they are.
+/// Chunks in a type that DataFusion 55 computes with rightly; most columns stay as they are.
 ///
-/// 0.0 and -0.0 are one value, but as words of a dictionary DataFusion 55 compares and groups them
-/// by their bits.
-fn without_float_words(
+/// * Floats in the place of dictionaries of floats: 0.0 and -0.0 are one value, but as words of a
+///   dictionary they are compared and grouped by their bits.
+/// * Decimals with a scale of 0 in the place of those with a negative one: the planner takes
+///   constants that are compared with them for 0, or panics.
+fn in_known_type(
     data_type: &DataType,
     chunks: Vec<ArrayRef>,
 ) -> Result<(DataType, Vec<ArrayRef>), EngineError> {
-    match data_type {
-        DataType::Dictionary(_, words) if words.is_floating() => {
-            let chunks = chunks.iter().map(|chunk| cast(chunk, words));
-            let chunks = chunks.collect::<Result<_, _>>()?;
-            Ok((words.as_ref().clone(), chunks))
-        }
-        _ => Ok((data_type.clone(), chunks)),
+    let values = match data_type {
+        DataType::Dictionary(_, words) => words.as_ref(),
+        plain => plain,
+    };
+    let known = match values {
+        float if float.is_floating() && values != data_type => Some(float.clone()),
+        decimal => without_negative_scale(decimal),
+    };
+    let Some(known) = known else {
+        return Ok((data_type.clone(), chunks));
+    };
+    // A value with more digits than its type has is an error, not NULL.
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    let chunks = chunks.iter();
+    let chunks = chunks.map(|chunk| cast_with_options(chunk, &known, &options));
+    Ok((known.clone(), chunks.collect::<Result<_, _>>()?))
+}
+
+/// The decimals of a type with a negative scale as whole numbers; `None` for other types, and if
+/// they have too many digits.
+fn without_negative_scale(data_type: &DataType) -> Option<DataType> {
+    let (DataType::Decimal32(digits, scale)
+    | DataType::Decimal64(digits, scale)
+    | DataType::Decimal128(digits, scale)
+    | DataType::Decimal256(digits, scale)) = *data_type
+    else {
+        return None;
+    };
+    let zeros = u8::try_from(-i16::from(scale)).ok().filter(|z| *z > 0)?;
+    match digits.checked_add(zeros)? {
+        digits @ ..=DECIMAL128_MAX_PRECISION => Some(DataType::Decimal128(digits, 0)),
+        digits @ ..=DECIMAL256_MAX_PRECISION => Some(DataType::Decimal256(digits, 0)),
+        _ => None,
     }
 }
 
