@@ -18,7 +18,7 @@ use crate::column::PlacedColumn;
 use crate::corrections::with_one_nan;
 use crate::table::PlacedTable;
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch, make_array};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, FieldRef, SchemaRef,
 };

@@ -234,11 +234,6 @@ fn keys_of_order_by_are_columns_of_the_result_before_those_of_the_table() {
             "-7\n-6\n0",
         ),
         (
-            "SELECT *, -k AS k FROM (SELECT k FROM t GROUP BY k) AS g ORDER BY k LIMIT 1"
-                .to_owned(),
-            "7,-7",
-        ),
-        (
             "SELECT -id AS k, sum(k) OVER () AS s FROM t ORDER BY 1 LIMIT 1".to_owned(),
             "-10,52",
         ),
