@@ -191,10 +191,13 @@ fn column_of(key: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     }
     let columns = schema.columns();
     let column = match output {
-        // Columns that `*` stands for have the name of their table as well.
-        ScalarValue::Utf8(Some(name)) => columns
-            .into_iter()
-            .find(|column| column.relation.is_none() && column.name == *name),
+        ScalarValue::Utf8(Some(name)) => {
+            let mut named: Vec<Column> = columns.into_iter().filter(|c| c.name == *name).collect();
+            // An alias has no table, unless it is the name of the column itself. What `*` stands
+            // for, and what was added for other keys, has one or comes later.
+            let alias = named.iter().position(|column| column.relation.is_none());
+            (!named.is_empty()).then(|| named.swap_remove(alias.unwrap_or(0)))
+        }
         number => number
             .to_string()
             .parse::<usize>()

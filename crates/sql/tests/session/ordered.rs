@@ -234,6 +234,11 @@ fn keys_of_order_by_are_columns_of_the_result_before_those_of_the_table() {
             "-7\n-6\n0",
         ),
         (
+            "SELECT t.k AS k, max(t.k - 1) AS n FROM t GROUP BY t.k ORDER BY k DESC LIMIT 1"
+                .to_owned(),
+            "7,6",
+        ),
+        (
             "SELECT -id AS k, sum(k) OVER () AS s FROM t ORDER BY 1 LIMIT 1".to_owned(),
             "-10,52",
         ),
