@@ -39,6 +39,7 @@ mod node;
 pub mod record;
 pub mod render;
 mod root;
+pub mod saved_state;
 mod tiers;
 mod topology;
 

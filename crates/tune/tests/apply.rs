@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use tierloom_topology::SysRoot;
 use tierloom_tune::apply::{
-    ApplyError, AutoPolicy, FOLDER, InterleaveSettings, RestoredWeights, StateFile, Switch,
-    SystemFiles, apply, plan, restore,
+    ApplyError, AutoPolicy, FOLDER, InterleaveSettings, RestoredWeights, Saved, StateFile, Switch,
+    SystemFiles, apply, plan, restore, usual_state_file,
 };
 
 const NOW: &str = "2026-01-01T00:00:00Z";
@@ -169,7 +169,7 @@ fn the_old_weights_come_back_and_coming_back_twice_changes_nothing() {
     let done = apply(&kernel, &wanted(&[(0, 3), (1, 2)]), KEEP, &state, NOW).unwrap();
     assert!(done.saved_now);
     assert_eq!(kernel.settings().weights, wanted(&[(0, 3), (1, 2), (2, 9)]));
-    assert_eq!(state.read().unwrap().unwrap().settings, before);
+    assert_eq!(state.read::<Saved>().unwrap().unwrap().settings, before);
     let outcome = restore(&kernel, &state, false).unwrap();
     assert!(
         matches!(outcome, RestoredWeights::Back { .. }),
@@ -196,7 +196,7 @@ fn a_second_apply_keeps_the_first_saved_state() {
     apply(&kernel, &wanted(&[(0, 3), (1, 2)]), KEEP, &state, NOW).unwrap();
     let second = apply(&kernel, &wanted(&[(0, 5), (1, 4)]), KEEP, &state, "later").unwrap();
     assert!(!second.saved_now);
-    assert_eq!(state.read().unwrap().unwrap().saved_at, NOW);
+    assert_eq!(state.read::<Saved>().unwrap().unwrap().saved_at, NOW);
     restore(&kernel, &state, true).unwrap();
     assert_eq!(kernel.settings(), before);
 }
@@ -217,7 +217,7 @@ fn weights_that_are_there_already_are_not_written_and_nothing_is_saved() {
     .unwrap();
     assert!(done.plan.is_done() && !done.saved_now);
     assert_eq!(
-        (kernel.writes.get(), folder.state().read().unwrap()),
+        (kernel.writes.get(), folder.state().read::<Saved>().unwrap()),
         (0, None)
     );
     assert!(kernel.settings().switch.unwrap().on, "auto stays on");
@@ -237,7 +237,10 @@ fn auto_is_never_switched_off_unless_it_was_asked_for() {
         text.contains("--auto-off") && text.contains("firmware"),
         "{text}"
     );
-    assert_eq!((kernel.writes.get(), state.read().unwrap()), (0, None));
+    assert_eq!(
+        (kernel.writes.get(), state.read::<Saved>().unwrap()),
+        (0, None)
+    );
 
     let before = kernel.settings();
     let done = apply(&kernel, &wanted(&[(0, 3)]), OFF, &state, NOW).unwrap();
@@ -267,7 +270,7 @@ fn other_weights_of_a_kernel_that_weighs_by_itself_again_are_told() {
         .map(|change| (change.node, change.old, change.new))
         .collect();
     assert_eq!(outcome, [(0, 4, 5), (1, 4, 5)]);
-    assert_eq!(folder.state().read().unwrap(), None);
+    assert_eq!(folder.state().read::<Saved>().unwrap(), None);
 }
 
 #[test]
@@ -293,7 +296,7 @@ fn a_switch_that_cannot_come_back_is_told_before_and_after() {
         "the weights are back"
     );
     assert!(
-        folder.state().read().unwrap().is_some(),
+        folder.state().read::<Saved>().unwrap().is_some(),
         "what is not done is not forgotten"
     );
 }
@@ -316,7 +319,7 @@ fn after_a_crash_at_any_write_the_old_state_can_be_restored() {
                     &state,
                     NOW,
                 );
-                let saved = state.read().unwrap();
+                let saved = state.read::<Saved>().unwrap();
                 assert_eq!(
                     saved.is_some(),
                     kernel.settings() != before,
@@ -331,7 +334,7 @@ fn after_a_crash_at_any_write_the_old_state_can_be_restored() {
                     before,
                     "{auto:?}, crashes {crash} and {second}"
                 );
-                assert_eq!(state.read().unwrap(), None);
+                assert_eq!(state.read::<Saved>().unwrap(), None);
             }
         }
     }
@@ -513,7 +516,7 @@ fn files_of_a_recorded_machine_are_written_whole_and_never_made() {
     std::fs::create_dir_all(&weights).unwrap();
     std::fs::write(weights.join("node0"), "100\n").unwrap();
     std::fs::write(weights.join("__auto_type"), "false\n").unwrap();
-    let state = StateFile::usual(&root, false, |_| None);
+    let state = usual_state_file(&root, false, |_| None);
     assert!(state.path().starts_with(dir.path()), "{state:?}");
     apply(&root, &wanted(&[(0, 3)]), KEEP, &state, NOW).unwrap();
     assert_eq!(
@@ -534,7 +537,7 @@ fn the_state_of_users_and_root_lies_where_it_belongs() {
     let user = Kernel::new(&[], Auto::Missing, false);
     user.set("proc/self/status", "Name:\tx\nUid:\t7\t7\t7\t7");
     let path = |kernel: &Kernel, variables: &dyn Fn(&str) -> Option<String>| {
-        StateFile::usual(kernel, true, variables)
+        usual_state_file(kernel, true, variables)
             .path()
             .display()
             .to_string()

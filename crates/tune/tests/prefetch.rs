@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tierloom_topology::SysRoot;
-use tierloom_tune::apply::{StateFile, SystemFiles};
+use tierloom_tune::apply::{StateFile, SystemFiles, usual_state_file};
 use tierloom_tune::prefetch::{
     PrefetchError, PrefetchGuard, Prefetchers, Registers, RestoredRegisters, control, restore,
     saved, show, state_file, switch,
@@ -367,7 +367,7 @@ fn registers_of_a_recorded_tree_lie_at_their_offset_and_are_never_made() {
     bytes.extend([0x02, 0xff, 0, 0, 0, 0, 0, 0x80]);
     std::fs::write(&file, &bytes).unwrap();
     assert_eq!(root.read_register(0, 0x1a4).unwrap(), 0x8000_0000_0000_ff02);
-    let state = state_file(&StateFile::usual(&root, false, |_| None));
+    let state = state_file(&usual_state_file(&root, false, |_| None));
     switch(&root, &state, false, NOW).unwrap();
     assert_eq!(std::fs::read(&file).unwrap()[0x1a4..0x1a6], [0x0f, 0xff]);
     restore(&root, &state, true).unwrap();

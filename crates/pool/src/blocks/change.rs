@@ -6,8 +6,9 @@ use std::path::Path;
 use serde::Serialize;
 use tierloom_memory::Clock;
 use tierloom_topology::SystemFiles;
+use tierloom_topology::saved_state::StateFile;
 
-use super::saved::SavedFile;
+use super::saved::keep;
 use super::{BlockState, BlocksError, MemoryBlock, MemoryBlocks};
 
 /// Version of a timeline.
@@ -100,9 +101,9 @@ pub fn change(
     chosen: &[MemoryBlock],
     wanted: BlockState,
 ) -> Result<Timeline, BlocksError> {
-    let saved = SavedFile(saved);
+    let saved = StateFile::at(saved);
     let _lock = saved.lock()?;
-    saved.keep(files, now, all)?;
+    keep(&saved, files, now, all)?;
     let online = match wanted {
         BlockState::Online => "online_movable",
         _ => "offline",

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tierloom_text::Bytes;
+use tierloom_topology::saved_state::SavedStateError;
 
 /// Why memory blocks are not read, changed or restored.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +111,24 @@ impl BlocksError {
             | Self::NoRoom { .. }
             | Self::State { .. }
             | Self::Busy { .. } => false,
+        }
+    }
+}
+
+impl From<SavedStateError> for BlocksError {
+    fn from(error: SavedStateError) -> Self {
+        match error {
+            SavedStateError::Io {
+                action,
+                path,
+                source,
+            } => Self::State {
+                action,
+                path,
+                source,
+            },
+            SavedStateError::Bad { path, problem } => Self::BadState { path, problem },
+            SavedStateError::Busy { path } => Self::Busy { path },
         }
     }
 }

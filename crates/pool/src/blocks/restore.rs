@@ -4,9 +4,10 @@ use std::path::Path;
 
 use tierloom_memory::Clock;
 use tierloom_topology::SystemFiles;
+use tierloom_topology::saved_state::{SavedState, StateFile};
 
 use super::change::{steps_in_order, timeline};
-use super::saved::{SavedBlocks, SavedFile};
+use super::saved::SavedBlocks;
 use super::{BlockSource, BlockState, BlocksError, MemoryBlock, MemoryBlocks, Timeline};
 
 /// What [`restore`] has done, or would do.
@@ -40,13 +41,13 @@ pub fn restore(
     (clock, now): (&dyn Clock, &str),
     do_it: bool,
 ) -> Result<RestoredBlocks, BlocksError> {
-    let file = SavedFile(saved);
-    if file.read()?.is_none() {
+    let file = StateFile::at(saved);
+    if file.read::<SavedBlocks>()?.is_none() {
         return Ok(RestoredBlocks::Nothing);
     }
     // Read again under the lock: another process may have changed it in between.
     let _lock = do_it.then(|| file.lock()).transpose()?;
-    let Some(saved) = file.read()? else {
+    let Some(saved) = file.read::<SavedBlocks>()? else {
         return Ok(RestoredBlocks::Nothing);
     };
     if saved.is_of_another_boot(files) {

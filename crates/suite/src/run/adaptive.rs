@@ -13,7 +13,7 @@ use tierloom_engine::capture::HostCosts;
 use tierloom_placement::adaptive::Prefetching;
 use tierloom_record::{EngineKind, Provenance, QueryRecord, REFERENCE, Spread};
 use tierloom_topology::SysRoot;
-use tierloom_tune::apply::StateFile;
+use tierloom_tune::apply::usual_state_file;
 use tierloom_tune::prefetch::{PrefetchGuard, Prefetchers, state_file};
 
 /// The driver that places data while queries run under `placement`, if that is adaptive; see
@@ -84,7 +84,7 @@ impl Adaptive {
             return driver;
         };
         let root = SysRoot::host();
-        let weights = StateFile::usual(&root, true, |name| std::env::var(name).ok());
+        let weights = usual_state_file(&root, true, |name| std::env::var(name).ok());
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         match PrefetchGuard::ready(Arc::new(root), state_file(&weights), &now) {
             Ok(guard) => {

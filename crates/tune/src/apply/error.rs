@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use tierloom_topology::saved_state::SavedStateError;
+
 /// Why weights were not set or restored; each message names the file or value and the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
@@ -159,6 +161,20 @@ impl ApplyError {
             path,
             source,
             hint,
+        }
+    }
+}
+
+impl From<SavedStateError> for ApplyError {
+    fn from(error: SavedStateError) -> Self {
+        match error {
+            SavedStateError::Io {
+                action,
+                path,
+                source,
+            } => Self::io(action, path, source),
+            SavedStateError::Bad { path, problem } => Self::BadState { path, problem },
+            SavedStateError::Busy { path } => Self::Busy { path },
         }
     }
 }

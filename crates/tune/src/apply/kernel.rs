@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::files::{FOLDER, SystemFiles};
 use super::settings::node_file;
-use super::{ApplyError, InterleaveSettings, Saved, StateFile, Switch};
+use super::{ApplyError, InterleaveSettings, Saved, SavedState, StateFile, Switch};
 
 /// Conditions for switching automatic weights off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +153,7 @@ pub fn apply(
     // A dry run first, before a lock or state file is created: it detects most problems.
     let early = plan(files, wanted, auto)?;
     early.check_writable(files)?;
-    state.read()?;
+    state.read::<Saved>()?;
     if early.is_done() {
         return Ok(Applied {
             plan: early,
@@ -163,7 +163,7 @@ pub fn apply(
     let _lock = state.lock()?;
     // Plan again under the lock: another process may have changed the weights since.
     let plan = plan(files, wanted, auto)?;
-    let earlier = state.read()?;
+    let earlier = state.read::<Saved>()?;
     let saved_now = earlier.is_none_or(|saved| saved.is_of_another_boot(files));
     if saved_now {
         state.save(&Saved::new(plan.old.clone(), now, files))?;

@@ -33,5 +33,5 @@ pub use kernel::{Applied, AutoPolicy, NodeChange, WeightsChange, apply, plan};
 pub use nodes::{KERNEL_WEIGHTS, NodeWeights, TierNodes, node_weights};
 pub use restore::{RestoredWeights, restore};
 pub use settings::{InterleaveSettings, Switch};
-pub(crate) use state::boot_id;
-pub use state::{Saved, StateFile};
+pub use state::{Saved, usual_state_file};
+pub use tierloom_topology::saved_state::{SavedState, StateFile};

@@ -5,7 +5,9 @@ use std::io;
 use super::files::{FOLDER, SystemFiles};
 use super::kernel::{verify, write};
 use super::settings::read_switch;
-use super::{ApplyError, InterleaveSettings, NodeChange, Saved, StateFile, Switch, WeightsChange};
+use super::{
+    ApplyError, InterleaveSettings, NodeChange, Saved, SavedState, StateFile, Switch, WeightsChange,
+};
 
 /// What [`restore`] has done, or would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,13 +42,13 @@ pub fn restore(
     state: &StateFile,
     do_it: bool,
 ) -> Result<RestoredWeights, ApplyError> {
-    let Some(saved) = state.read()? else {
+    let Some(saved) = state.read::<Saved>()? else {
         return Ok(RestoredWeights::Nothing);
     };
     // Read again under the lock: another process may have restored or applied in between.
     let _lock = do_it.then(|| state.lock()).transpose()?;
     let saved = match do_it {
-        true => match state.read()? {
+        true => match state.read::<Saved>()? {
             Some(saved) => saved,
             None => return Ok(RestoredWeights::Nothing),
         },

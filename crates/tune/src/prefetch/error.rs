@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use tierloom_topology::saved_state::SavedStateError;
+
 use super::Registers;
 use super::registers::file;
 use crate::apply::ApplyError;
@@ -178,4 +180,10 @@ impl PrefetchError {
 /// The file has the active mode in brackets, as in `none [integrity] confidentiality`.
 fn is_locked(lockdown: &str) -> bool {
     lockdown.contains('[') && !lockdown.contains("[none]")
+}
+
+impl From<SavedStateError> for PrefetchError {
+    fn from(error: SavedStateError) -> Self {
+        Self::State(error.into())
+    }
 }

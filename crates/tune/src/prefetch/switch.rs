@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::registers::{FOLDER, file};
 use super::{Control, PrefetchError, Registers, control};
-use crate::apply::{StateFile, boot_id};
+use crate::apply::{SavedState, StateFile};
+use tierloom_topology::saved_state::boot_id;
 
-/// The only supported version of the saved state.
-const SCHEMA: &str = "tierloom-saved-prefetchers/1";
 /// File name in the state directory.
 const NAME: &str = "prefetchers.json";
 
@@ -30,12 +29,15 @@ pub struct SavedRegisters {
     pub values: BTreeMap<u32, u64>,
 }
 
-impl SavedRegisters {
-    /// Whether the machine was rebooted since, so that firmware has set the registers anew.
-    ///
-    /// `false` if either boot id is unknown.
-    pub fn is_of_another_boot(&self, registers: &dyn Registers) -> bool {
-        matches!((&self.boot_id, boot_id(registers)), (Some(then), Some(now)) if *then != now)
+impl SavedState for SavedRegisters {
+    const SCHEMA: &str = "tierloom-saved-prefetchers/1";
+
+    fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    fn boot_id(&self) -> Option<&str> {
+        self.boot_id.as_deref()
     }
 }
 
@@ -63,7 +65,7 @@ pub fn saved(
 /// # Errors
 /// Same as [`saved`].
 pub fn peek(state: &StateFile) -> Result<Option<SavedRegisters>, PrefetchError> {
-    Ok(state.read_json(SCHEMA, |saved: &SavedRegisters| &saved.schema)?)
+    Ok(state.read()?)
 }
 
 /// Register value of one CPU.
@@ -153,7 +155,7 @@ pub(super) fn switch_locked(
     // The first saved state has the original values; later switches must not overwrite it.
     if earlier.is_none() {
         state.save(&SavedRegisters {
-            schema: SCHEMA.into(),
+            schema: SavedRegisters::SCHEMA.into(),
             saved_at: now.into(),
             boot_id: boot_id(registers),
             register: control.register,

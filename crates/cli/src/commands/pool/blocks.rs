@@ -13,7 +13,7 @@ use tierloom_pool::blocks::{
 };
 use tierloom_text::Bytes;
 use tierloom_topology::{IdSet, SysRoot};
-use tierloom_tune::apply::StateFile;
+use tierloom_tune::apply::usual_state_file;
 
 /// Use more or less of a CXL region as memory of its node, by the kernel's memory blocks
 ///
@@ -106,7 +106,7 @@ impl BlocksPlaceArgs {
 
     fn state(&self) -> PathBuf {
         let root = self.root();
-        let usual = || StateFile::usual(&root, root.is_host(), |name| std::env::var(name).ok());
+        let usual = || usual_state_file(&root, root.is_host(), |name| std::env::var(name).ok());
         let usual = || usual().beside(STATES_FILE).path().to_owned();
         self.state.clone().unwrap_or_else(usual)
     }

@@ -14,6 +14,7 @@ use tierloom_record::{Provenance, TierWeight, atomic_write};
 use tierloom_topology::{SysRoot, Topology};
 use tierloom_tune::apply::{
     self, ApplyError, AutoPolicy, NodeChange, NodeWeights, StateFile, TierNodes, WeightsChange,
+    usual_state_file,
 };
 use tierloom_tune::engine::{self, EngineWeights, PhaseWeights};
 use tierloom_tune::modelled::tier_weights;
@@ -69,7 +70,7 @@ pub(super) fn state(args: &Args) -> StateFile {
     let root = args.root();
     match &args.state {
         Some(path) => StateFile::at(path),
-        None => StateFile::usual(&root, root.is_host(), |name| std::env::var(name).ok()),
+        None => usual_state_file(&root, root.is_host(), |name| std::env::var(name).ok()),
     }
 }
 
