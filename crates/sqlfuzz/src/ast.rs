@@ -161,8 +161,24 @@ pub struct Select {
     pub filters: Vec<Expr>,
     /// The expressions of `GROUP BY`.
     pub groups: Vec<Expr>,
+    /// How they are grouped by.
+    pub grouping: Grouping,
     /// The conjuncts of `HAVING`.
     pub having: Vec<Expr>,
+}
+
+/// How a `SELECT` groups by the expressions of its `GROUP BY`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Grouping {
+    /// By all of them.
+    #[default]
+    All,
+    /// `ROLLUP`: by the first n of them, for each n.
+    Rollup,
+    /// `CUBE`: by each subset of them.
+    Cube,
+    /// `GROUPING SETS`: by these subsets, as positions in the list of expressions.
+    Sets(Vec<Vec<usize>>),
 }
 
 /// A column of a `SELECT`.
@@ -326,8 +342,31 @@ impl Select {
             source.write(dialect, out);
         }
         list(" WHERE ", " AND ", &self.filters, dialect, out);
-        list(" GROUP BY ", ", ", &self.groups, dialect, out);
+        self.write_groups(dialect, out);
         list(" HAVING ", " AND ", &self.having, dialect, out);
+    }
+
+    fn write_groups(&self, dialect: Dialect, out: &mut String) {
+        let word = match &self.grouping {
+            _ if self.groups.is_empty() => return,
+            Grouping::All => return list(" GROUP BY ", ", ", &self.groups, dialect, out),
+            Grouping::Rollup => "ROLLUP",
+            Grouping::Cube => "CUBE",
+            Grouping::Sets(_) => "GROUPING SETS",
+        };
+        let _ = write!(out, " GROUP BY {word} (");
+        match &self.grouping {
+            Grouping::Sets(sets) => {
+                for (index, set) in sets.iter().enumerate() {
+                    out.push_str(if index == 0 { "(" } else { ", (" });
+                    let members = set.iter().filter_map(|at| self.groups.get(*at)).cloned();
+                    list("", ", ", &members.collect::<Vec<_>>(), dialect, out);
+                    out.push(')');
+                }
+            }
+            _ => list("", ", ", &self.groups, dialect, out),
+        }
+        out.push(')');
     }
 }
 

@@ -1,7 +1,7 @@
 //! Random aggregates and group keys.
 
 use super::{Generator, Scope, Typed};
-use crate::ast::{Expr, Item, Query, Select};
+use crate::ast::{Expr, Grouping, Item, Query, Select};
 use crate::data::{Kind, Known};
 
 const ORDERED: [Kind; 8] = [
@@ -115,7 +115,8 @@ impl Generator<'_> {
     ) -> Vec<Known> {
         let mut known = Vec::new();
         select.groups = groups.iter().map(|g| g.expr.clone()).collect();
-        let alone = groups.len() == 1;
+        select.grouping = self.grouping(&groups);
+        let alone = groups.len() == 1 && select.grouping == Grouping::All;
         for group in groups {
             if self.rng.chance(6) {
                 continue;
@@ -143,6 +144,31 @@ impl Generator<'_> {
             }
         }
         known
+    }
+
+    /// How to group by `groups`: by all of them, or seldom by several subsets of them.
+    fn grouping(&mut self, groups: &[Typed]) -> Grouping {
+        // An expression that occurs twice would be in a subset and not be in it.
+        let twice =
+            (1..groups.len()).any(|at| groups[..at].iter().any(|g| g.expr == groups[at].expr));
+        if groups.is_empty() || twice || !self.rng.chance(8) {
+            return Grouping::All;
+        }
+        match self.rng.below(3) {
+            0 => Grouping::Rollup,
+            1 => Grouping::Cube,
+            _ => {
+                let subset = |rng: &mut crate::rng::Rng| {
+                    (0..groups.len()).filter(|_| rng.chance(50)).collect()
+                };
+                let mut sets: Vec<Vec<usize>> = (0..self.rng.range(1, 3))
+                    .map(|_| subset(self.rng))
+                    .collect();
+                // Each expression is in a set, or it could not be shown.
+                sets.push((0..groups.len()).collect());
+                Grouping::Sets(sets)
+            }
+        }
     }
 
     /// A comparison of `one` with a constant.

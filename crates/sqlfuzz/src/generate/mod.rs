@@ -5,12 +5,14 @@
 //! types, can be asked at all.
 
 mod aggregates;
+mod common_tables;
 mod expressions;
 mod literal;
 mod relations;
 mod shapes;
 mod star;
 mod subqueries;
+mod windows;
 
 use crate::ast::{Expr, Item, Order, Query, Statement};
 use crate::data::{Kind, Known, KnownTable, World};

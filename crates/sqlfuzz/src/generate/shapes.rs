@@ -1,21 +1,11 @@
-//! Joins, set operations, window functions, and plain selections.
+//! Joins, set operations and plain selections.
 
 use super::{Generator, Scope, Shape, Typed, scope};
-use crate::ast::{Body, Expr, FromItem, Join, Query, Select};
+use crate::ast::{Body, FromItem, Join, Query, Select};
 use crate::data::{Kind, Known};
 
 /// Approximate limit for the rows of a join, so that a case stays fast.
 const MOST_ROWS: usize = 40_000;
-
-/// Frames of window functions.
-const FRAMES: [&str; 6] = [
-    " ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
-    " ROWS BETWEEN CURRENT ROW AND 3 FOLLOWING",
-    " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
-    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
-    " ROWS BETWEEN 2 FOLLOWING AND UNBOUNDED FOLLOWING",
-    " ROWS BETWEEN 5 PRECEDING AND 3 PRECEDING",
-];
 
 impl Generator<'_> {
     /// A query of the given shape.
@@ -35,32 +25,6 @@ impl Generator<'_> {
         } else {
             (query, known)
         }
-    }
-
-    /// The same query as a common table expression.
-    fn named(&mut self, query: Query, known: Vec<Known>) -> (Query, Vec<Known>) {
-        let select = Select {
-            items: known
-                .iter()
-                .map(|k| crate::ast::Item {
-                    expr: Expr::column("w", &k.name),
-                    name: k.name.clone(),
-                    inexact: !k.exact,
-                })
-                .collect(),
-            from: vec![FromItem {
-                relation: crate::ast::Relation::table("w", "w"),
-                joins: Vec::new(),
-            }],
-            ..Select::default()
-        };
-        (
-            Query {
-                with: vec![("w".into(), query)],
-                ..Query::of(select)
-            },
-            known,
-        )
     }
 
     fn filtered(&mut self) -> (Query, Vec<Known>) {
@@ -282,90 +246,5 @@ impl Generator<'_> {
             },
             known,
         )
-    }
-
-    fn windows(&mut self) -> (Query, Vec<Known>) {
-        let (source, scope) = self.source();
-        let mut select = Select {
-            from: vec![source],
-            ..Select::default()
-        };
-        self.filters(&mut select, &scope, 1);
-        let (mut items, mut known) = self.some_items(&scope, 0);
-        let unique: Scope = scope.iter().filter(|c| c.known.unique).cloned().collect();
-        for _ in 0..self.rng.range(1, 2) {
-            let by = self.group(&scope);
-            let part = self.group(&scope);
-            let sorted = if matches!(by.kind(), Kind::Null | Kind::Bytes) {
-                &part
-            } else {
-                &by
-            };
-            let down = if self.rng.chance(40) {
-                "DESC NULLS LAST"
-            } else {
-                "ASC NULLS FIRST"
-            };
-            let (function, kind, parts) = self.window_function(&scope, !unique.is_empty());
-            // These need a total order, or the result would depend on the order of equal rows.
-            let whole = function.contains("row_number") || function.contains("lag");
-            let mut form = format!("{function} OVER (");
-            let mut args = parts;
-            if self.rng.chance(65) {
-                form.push_str("PARTITION BY {} ");
-                args.push(part.clone());
-            }
-            form.push_str(&format!("ORDER BY {{}} {down}"));
-            args.push(sorted.clone());
-            // So do frames of rows.
-            let framed = function.contains("{}") && !whole && !unique.is_empty();
-            let framed = framed && self.rng.chance(60);
-            if whole || framed {
-                form.push_str(", {}");
-                args.push(self.any_column(&unique));
-            }
-            if framed {
-                form.push_str(self.rng.pick::<&str>(&FRAMES));
-            }
-            form.push(')');
-            let value = self.made(&form, args, kind);
-            let (item, column) = self.item(value, format!("c{}", known.len()));
-            items.push(item);
-            known.push(column);
-        }
-        select.items = items;
-        (Query::of(select), known)
-    }
-
-    fn window_function(&mut self, scope: &Scope, total: bool) -> (String, Kind, Vec<Typed>) {
-        let numbers: Scope = scope
-            .iter()
-            .filter(|c| c.known.kind == Kind::Int && c.known.tame)
-            .cloned()
-            .collect();
-        let choice = self.rng.below(8);
-        if choice < 2 && total {
-            return ("row_number()".into(), Kind::Int, vec![]);
-        }
-        if choice == 2 && total {
-            let column = self.any_column(scope);
-            if !matches!(column.kind(), Kind::Null) {
-                let kind = column.kind();
-                return ("lag({})".into(), kind, vec![column]);
-            }
-        }
-        if numbers.is_empty() || choice < 4 {
-            let rank = if choice.is_multiple_of(2) {
-                "rank()"
-            } else {
-                "dense_rank()"
-            };
-            return (rank.into(), Kind::Int, vec![]);
-        }
-        let column = self.any_column(&numbers);
-        let function = *self
-            .rng
-            .pick(&["sum({})", "count({})", "min({})", "max({})"]);
-        (function.into(), Kind::Int, vec![column])
     }
 }

@@ -1,6 +1,8 @@
 //! Smaller variants of a statement, each with one part removed.
 
-use crate::ast::{Body, Expr, FromItem, Join, Query, Relation, RelationKind, Select, Statement};
+use crate::ast::{
+    Body, Expr, FromItem, Grouping, Join, Query, Relation, RelationKind, Select, Statement,
+};
 
 /// All statements that are one step smaller.
 pub fn of_statement(statement: &Statement) -> Vec<Statement> {
@@ -153,6 +155,18 @@ fn of_select(select: &Select) -> Vec<Select> {
     if select.distinct {
         found.push(with(&|s| s.distinct = false));
     }
+    if select.grouping != Grouping::All {
+        found.push(with(&|s| s.grouping = Grouping::All));
+    }
+    if let Grouping::Sets(sets) = &select.grouping
+        && sets.len() > 1
+    {
+        found.extend((0..sets.len()).map(|i| {
+            let mut fewer = sets.clone();
+            fewer.remove(i);
+            with(&|s| s.grouping = Grouping::Sets(fewer.clone()))
+        }));
+    }
     for at in 0..select.groups.len() {
         // Columns that show the group are removed with it.
         let group = &select.groups[at];
@@ -166,6 +180,9 @@ fn of_select(select: &Select) -> Vec<Select> {
             found.push(with(&|s| {
                 s.groups.remove(at);
                 s.items = rest.clone();
+                if let Grouping::Sets(sets) = &mut s.grouping {
+                    sets.iter_mut().for_each(|set| without_place(set, at));
+                }
             }));
         }
         for smaller in of_expr(group) {
@@ -196,6 +213,14 @@ fn of_select(select: &Select) -> Vec<Select> {
         found.extend(smaller.iter().map(|e| with(&|s| s.having[at] = e.clone())));
     }
     found
+}
+
+/// Removes the place `at` from a grouping set, and moves the places behind it.
+fn without_place(set: &mut Vec<usize>, at: usize) {
+    set.retain(|place| *place != at);
+    set.iter_mut()
+        .filter(|p| **p > at)
+        .for_each(|place| *place -= 1);
 }
 
 fn of_source(source: &FromItem) -> Vec<FromItem> {
