@@ -64,7 +64,7 @@ pub(super) fn with_distinct_names(
     subquery: Subquery,
     renamed: &Cell<usize>,
 ) -> Result<Transformed<Subquery>> {
-    if subquery.outer_ref_columns.is_empty() || !has_one_name_twice(&subquery.subquery)? {
+    if subquery.outer_ref_columns.is_empty() || !compares_two_of_one_name(&subquery.subquery)? {
         return Ok(Transformed::no(subquery));
     }
     let plan = Arc::unwrap_or_clone(subquery.subquery);
@@ -85,7 +85,7 @@ pub(super) fn with_distinct_names(
 
 /// Whether a column that is compared with the outer query has the name of another such column, or
 /// of an output that is another column.
-fn has_one_name_twice(plan: &LogicalPlan) -> Result<bool> {
+fn compares_two_of_one_name(plan: &LogicalPlan) -> Result<bool> {
     let outputs = plan.schema().columns().into_iter();
     let mut compared: Vec<(usize, Column)> = outputs.map(|output| (0, output)).collect();
     let mut filters = 0;

@@ -33,7 +33,7 @@ impl OptimizerRule for KeptTypes {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        if has_one_name_twice(&plan) {
+        if has_two_keys_of_one_name(&plan) {
             return Ok(Transformed::no(plan));
         }
         let before = Arc::clone(plan.schema());
@@ -47,7 +47,7 @@ impl OptimizerRule for KeptTypes {
 
 /// Whether two keys of an aggregation have the same name, such as a column and its cast: the rule
 /// would give both to one projection, which fails.
-fn has_one_name_twice(plan: &LogicalPlan) -> bool {
+fn has_two_keys_of_one_name(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Aggregate(aggregate) = plan else {
         return false;
     };
