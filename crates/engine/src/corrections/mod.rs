@@ -14,6 +14,7 @@ mod exceptions;
 mod false_keys;
 mod filter_fence;
 mod float_extremes;
+mod frame_keys;
 mod group_filters;
 mod grouping_sets;
 mod guarded;
@@ -58,6 +59,7 @@ use datafusion::optimizer::{Optimizer, OptimizerRule};
 use exceptions::Except;
 use false_keys::{KeylessJoins, KeylessRelations};
 use float_extremes::float_extremes;
+use frame_keys::FrameKeys;
 use group_filters::GroupFilters;
 use grouping_sets::ComputedKeys;
 use guarded::GuardedConditions;
@@ -94,6 +96,7 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     physical.push(Arc::new(TopGroups));
     let mut analyzer = Analyzer::new().rules;
     analyzer.insert(0, Arc::new(OuterTypes));
+    analyzer.insert(0, Arc::new(FrameKeys));
     analyzer.insert(0, Arc::new(MixedUnions));
     let mut builder = builder
         .with_analyzer_rules(analyzer)

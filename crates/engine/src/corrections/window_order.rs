@@ -1,11 +1,12 @@
 //! Windows that are ordered by what they are partitioned by.
 
+use super::frame_keys::counts;
 use super::rewrite_expressions;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
-use datafusion::logical_expr::{Expr, LogicalPlan, WindowFrameBound, WindowFrameUnits};
+use datafusion::logical_expr::{Expr, LogicalPlan, WindowFrameUnits};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
 /// Leaves keys out of the order of a window that are the same for all rows of a partition.
@@ -55,15 +56,7 @@ fn shorten(function: &mut WindowFunction) -> bool {
         window_frame: frame,
         ..
     } = &mut function.params;
-    let counts_values = frame.units != WindowFrameUnits::Rows
-        && [&frame.start_bound, &frame.end_bound]
-            .into_iter()
-            .any(|bound| match bound {
-                WindowFrameBound::Preceding(distance) | WindowFrameBound::Following(distance) => {
-                    !distance.is_null()
-                }
-                WindowFrameBound::CurrentRow => false,
-            });
+    let counts_values = frame.units != WindowFrameUnits::Rows && counts(frame);
     let decides = |key: &Expr| !partition_by.contains(key);
     if counts_values || !order_by.iter().any(|key| decides(&key.expr)) {
         return false;

@@ -288,3 +288,46 @@ fn results_of_frames_that_become_empty_are_sorted_like_others() {
         }
     }
 }
+
+/// DataFusion took all values of a dictionary for equal, and unsigned differences below 0 for 0.
+#[test]
+fn a_frame_of_values_has_those_of_any_integer_type() {
+    let mut session = session();
+    for data_type in [
+        "Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64",
+    ] {
+        for of in [
+            data_type.to_owned(),
+            format!("Dictionary(Int32, {data_type})"),
+        ] {
+            let table = format!(
+                "CREATE OR REPLACE TABLE t AS SELECT arrow_cast(value * value, '{of}') AS a \
+                 FROM generate_series(0, 4)"
+            );
+            run(&mut session, &table).unwrap();
+            for (order, frame, rows) in [
+                (
+                    "ASC",
+                    "1 PRECEDING AND 3 FOLLOWING",
+                    "0,2\n1,3\n4,1\n9,1\n16,1",
+                ),
+                (
+                    "ASC",
+                    "UNBOUNDED PRECEDING AND 3 PRECEDING",
+                    "0,0\n1,0\n4,2\n9,3\n16,4",
+                ),
+                (
+                    "DESC",
+                    "5 FOLLOWING AND UNBOUNDED FOLLOWING",
+                    "0,0\n1,0\n4,0\n9,3\n16,4",
+                ),
+            ] {
+                let sql = format!(
+                    "SELECT a, count(*) OVER (ORDER BY a {order} RANGE BETWEEN {frame}) \
+                     FROM t ORDER BY 1"
+                );
+                assert_eq!(text(&mut session, &sql), rows, "{of}: {sql}");
+            }
+        }
+    }
+}
