@@ -112,6 +112,11 @@ pub struct PlannedQuery {
 }
 
 impl PlannedQuery {
+    /// The columns of the query's rows.
+    pub fn schema(&self) -> arrow::datatypes::SchemaRef {
+        self.plan.schema()
+    }
+
     /// The physical plan as indented text.
     pub fn display(&self) -> String {
         displayable(self.plan.as_ref()).indent(false).to_string()

@@ -10,7 +10,7 @@ use super::source::{CsvOptions, Source};
 use super::storage::{Home, least_bytes};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_engine::breakdown::caught;
 use tierloom_engine::load::{LoadOptions, load_batches};
@@ -35,6 +35,60 @@ impl SqlSession {
             let source = Source::open(path, csv)?;
             self.load_source(name, &source, watch)
         })
+    }
+
+    /// Loads a folder of files, or several files of one kind in the order given, as table `name`;
+    /// with `replace` also over a table of that name, which is there until this one is complete.
+    ///
+    /// # Errors
+    /// Same as [`Self::load_files`]; bad input too if there is no file.
+    pub fn load_file_list(
+        &mut self,
+        name: &str,
+        replace: bool,
+        files: Vec<PathBuf>,
+        csv: CsvOptions,
+        watch: &dyn Watch,
+    ) -> Result<Loaded, SqlError> {
+        self.catalog.check_new_name(name, replace)?;
+        let Some(first) = files.first().cloned() else {
+            return Err(SqlError::input(format!("table {name} needs a file")));
+        };
+        unbroken(&first, || {
+            let source = match files.as_slice() {
+                // Possibly a folder.
+                [one] => Source::open(one, csv)?,
+                _ => Source::of_files(&first, files, csv)?,
+            };
+            self.load_source(name, &source, watch)
+        })
+    }
+
+    /// Loads rows that are in memory already as table `name`; they are copied once. `replace` is
+    /// that of [`Self::load_file_list`].
+    ///
+    /// # Errors
+    /// Bad input: a name that is taken, columns that no table can have, or too little memory. The
+    /// first error among `batches` is returned as it is.
+    pub fn load_batches(
+        &mut self,
+        name: &str,
+        replace: bool,
+        schema: &SchemaRef,
+        batches: impl Iterator<Item = Result<RecordBatch, SqlError>>,
+        watch: &dyn Watch,
+    ) -> Result<Loaded, SqlError> {
+        self.catalog.check_new_name(name, replace)?;
+        let placement = self.settings.first_placement(&self.storage.topology)?;
+        let bytes = least_bytes(schema.fields().len());
+        self.storage.check_memory(name, bytes, &placement)?;
+        let table = caught(|| self.table_of(name, schema, batches, Home::Placed, watch));
+        let table = table.unwrap_or_else(|said| {
+            Err(SqlError::failed(format!(
+                "table {name}: its rows cannot be loaded ({said})"
+            )))
+        })?;
+        self.register(name, table, watch)
     }
 
     pub(super) fn load_source(

@@ -7,6 +7,7 @@ use super::error::{Position, SqlError};
 use super::nesting::levels;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use std::ops::Range;
 
 /// One statement of a script.
 #[derive(Debug, Clone)]
@@ -36,6 +37,11 @@ impl Piece {
         text.push_str(&" ".repeat(start.column.saturating_sub(1) as usize));
         text.push_str(self.source(from, to));
         text
+    }
+
+    /// The bytes of `text` that token `index` takes.
+    pub(crate) fn bytes_of(&self, index: usize) -> Range<usize> {
+        self.offsets[2 * index]..self.offsets[2 * index + 1]
     }
 
     /// The source text of tokens `from..to`.

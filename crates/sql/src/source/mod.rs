@@ -141,7 +141,15 @@ impl Source {
     /// Bad input: nothing there, a file that cannot be parsed, files of several formats, or files
     /// whose columns differ.
     pub fn open(path: &Path, csv: CsvOptions) -> Result<Source, SqlError> {
-        let files = files(path)?;
+        Source::of_files(path, files(path)?, csv)
+    }
+
+    /// Same for `files`, of which there is at least one, that `path` stands for in messages.
+    pub(super) fn of_files(
+        path: &Path,
+        files: Vec<PathBuf>,
+        csv: CsvOptions,
+    ) -> Result<Source, SqlError> {
         let kind = SourceFormat::of(&files[0])?;
         let mut parts = Vec::new();
         for file in &files {
