@@ -3,31 +3,14 @@
 //! Data goes to stdout, progress and messages to stderr. Exit codes: 0 success, 1 failure while
 //! running, 2 bad input, 130 interrupted.
 
-// A binary has no users of its API; where a name says everything, a doc comment would repeat it.
-#![allow(missing_docs)]
-
-/// Prints a line to stderr. One that cannot be written must not end the program with a panic: the
-/// exit code says what happened.
-macro_rules! note {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($text)*);
-    }};
-}
-
-mod commands;
 // Without SQL some documented commands do not exist.
 #[cfg(all(test, feature = "sql"))]
 mod documented;
-mod failure;
-mod invocation;
-mod output;
-mod stop;
-mod works;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use tierloom::{commands, failure, stop};
 use tierloom_memory::router::TierAllocator;
 
 /// Queries allocate and free large short-lived buffers. mimalloc keeps their pages, where glibc

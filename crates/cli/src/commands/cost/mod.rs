@@ -51,17 +51,42 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     ];
     let inputs: Vec<&Path> = args.prices.as_deref().into_iter().collect();
     output::check_outputs(&outputs, &inputs)?;
-    let kinds = args.load_kinds(&prices)?;
-    let demands = args.demands()?;
-    let throughput = Throughput::of(args, &demands)?;
-    let all = compare(&prices, &kinds, &demands, throughput.as_ref())?;
+    let all = compared(args, &prices)?;
     let record = Record::Cost(Box::new(all.record.clone()));
     write_files(args, &record)?;
     if args.json {
-        let text = serde_json::to_string_pretty(&record).map_err(Failure::runtime)?;
-        return output::print(&format!("{text}\n"));
+        return output::print(&text_of(&record)?);
     }
     output::print(&render::text(&all))
+}
+
+/// The comparison as a JSON document; with `--pool`, that of a pool.
+///
+/// # Errors
+/// Bad input: prices, kinds or demands that cannot be, or arguments that write files.
+pub fn document(args: &Args) -> Result<String, Failure> {
+    if args.show_prices || args.records.is_some() || args.report.is_some() {
+        return Err(Failure::input(
+            "a document is a comparison; it neither shows prices nor writes files",
+        ));
+    }
+    let prices = args.load_prices()?;
+    text_of(&match args.pool {
+        Some(hosts) => pool::recorded(args, &prices, hosts)?,
+        None => Record::Cost(Box::new(compared(args, &prices)?.record)),
+    })
+}
+
+fn text_of(record: &Record) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(record).map_err(Failure::runtime)?;
+    Ok(format!("{text}\n"))
+}
+
+fn compared(args: &Args, prices: &Prices) -> Result<Comparison, Failure> {
+    let kinds = args.load_kinds(prices)?;
+    let demands = args.demands()?;
+    let throughput = Throughput::of(args, &demands)?;
+    compare(prices, &kinds, &demands, throughput.as_ref())
 }
 
 /// Prints the built-in file as it is, with its comments, or the prices as changed by a file and

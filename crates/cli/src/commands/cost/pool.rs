@@ -1,7 +1,7 @@
 //! `tierloom cost --pool`: a pool behind a switch against memory for each host's own peak.
 
 use super::args::{Args, size_gib};
-use super::write_files;
+use super::{text_of, write_files};
 use crate::failure::Failure;
 use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
@@ -47,10 +47,18 @@ pub fn run(args: &Args, prices: &Prices, hosts: u32) -> Result<(), Failure> {
     let record = Record::PoolCost(Box::new(record(&all)));
     write_files(args, &record)?;
     if args.json {
-        let text = serde_json::to_string_pretty(&record).map_err(Failure::runtime)?;
-        return output::print(&format!("{text}\n"));
+        return output::print(&text_of(&record)?);
     }
     output::print(&text(&all))
+}
+
+/// The comparison as a record, of which nothing is written.
+///
+/// # Errors
+/// Same as [`run`], without those of files.
+pub fn recorded(args: &Args, prices: &Prices, hosts: u32) -> Result<Record, Failure> {
+    let all = compared(args, prices, hosts)?;
+    Ok(Record::PoolCost(Box::new(record(&all))))
 }
 
 fn compared<'a>(args: &Args, prices: &'a Prices, hosts: u32) -> Result<Compared<'a>, Failure> {

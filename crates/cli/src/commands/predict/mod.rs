@@ -30,18 +30,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some(PredictCommand::Replay(args)) => return replay::run(args),
         None => {}
     }
-    let asked = RequestedWork::of(args)?;
-    let options = args.options()?;
-    let mut predictions = Vec::new();
-    // All machines are solved before anything is printed, so that a mistake in the last one leaves
-    // no partial output.
-    for name in &args.machine {
-        let machine = machine::load(name)?;
-        predictions.push(Prediction::make(&asked, machine, args, &options)?);
-    }
     if args.json {
-        return output::print(&document::json(&asked, &predictions)?);
+        return output::print(&document(args)?);
     }
+    let (asked, predictions) = predicted(args)?;
     // The JSON document contains the notes; for tables they go to stderr.
     for note in &asked.notes {
         note!("note: {note}");
@@ -53,4 +45,31 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         output::print(&render::text(&asked, prediction, args.all))?;
     }
     Ok(())
+}
+
+/// The predictions as a JSON document.
+///
+/// # Errors
+/// Bad input: work, placement or machine that cannot be, or a whole workload.
+pub fn document(args: &Args) -> Result<String, Failure> {
+    if args.workload.is_some() {
+        return Err(Failure::input(
+            "whole workloads have no document; give the work, a query or phases",
+        ));
+    }
+    let (asked, predictions) = predicted(args)?;
+    document::json(&asked, &predictions)
+}
+
+/// All machines are solved before anything is printed, so that a mistake in the last one leaves no
+/// partial output.
+fn predicted(args: &Args) -> Result<(RequestedWork, Vec<Prediction>), Failure> {
+    let asked = RequestedWork::of(args)?;
+    let options = args.options()?;
+    let mut predictions = Vec::new();
+    for name in &args.machine {
+        let machine = machine::load(name)?;
+        predictions.push(Prediction::make(&asked, machine, args, &options)?);
+    }
+    Ok((asked, predictions))
 }

@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Silences the panic message of engine workers: the panic is already reported as the error of its
 /// statement.
-fn quiet_workers() {
+pub fn quiet_workers() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let thread = std::thread::current();

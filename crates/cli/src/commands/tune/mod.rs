@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         _ => None,
     };
     if args.json {
-        return show::json(&tunings, applied.as_ref());
+        return output::print(&show::json(&tunings, applied.as_ref())?);
     }
     let tables: String = tunings
         .iter()
@@ -93,6 +93,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .collect();
     let applied = applied.map(|applied| applied.text).unwrap_or_default();
     output::print(&(tables + &applied))
+}
+
+/// The modelled weights as a JSON document.
+///
+/// # Errors
+/// Bad input: phases or machines that cannot be, or arguments that measure or change something.
+pub fn document(args: &Args) -> Result<String, Failure> {
+    args.check()?;
+    let acts = args.measure || args.apply || args.restore || args.prefetchers.is_some();
+    if acts || args.records.is_some() || args.report.is_some() {
+        return Err(Failure::input(
+            "a document only models; it neither measures nor changes or writes anything",
+        ));
+    }
+    show::json(&modelled::all(args)?, None)
 }
 
 fn stamp() -> Stamp {

@@ -2,7 +2,6 @@
 
 use super::{ApplyReport, Outcome, Tuning, records};
 use crate::failure::Failure;
-use crate::output;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use tierloom_record::{Provenance, TierWeight, TuneRecord};
 
@@ -170,12 +169,12 @@ fn curve_text(record: &TuneRecord) -> String {
     format!("\n{}: {}\n{table}\n", record.phase, record.what)
 }
 
-/// Prints the records in the format of `tierloom run --json`, and what was set.
-pub fn json(tunings: &[Tuning], applied: Option<&ApplyReport>) -> Result<(), Failure> {
+/// The records in the format of `tierloom run --json`, and what was set.
+pub fn json(tunings: &[Tuning], applied: Option<&ApplyReport>) -> Result<String, Failure> {
     let mut value = serde_json::json!({ "records": records(tunings).to_records() });
     if let (Some(report), Some(object)) = (applied, value.as_object_mut()) {
         object.insert("apply".into(), report.json.clone());
     }
     let text = serde_json::to_string_pretty(&value).map_err(Failure::runtime)?;
-    output::print(&format!("{text}\n"))
+    Ok(format!("{text}\n"))
 }
