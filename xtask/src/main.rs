@@ -13,6 +13,7 @@ mod python;
 mod smoke;
 mod sqlfuzz;
 mod tidy;
+mod wheel;
 
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
@@ -24,7 +25,7 @@ type Step = (&'static str, &'static str, fn(&Shell) -> Result<()>);
 
 /// Steps that need no SQL engine come first, so that simple mistakes are found before the long
 /// builds.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     (
         "needs",
         "look for the programs that the tests use",
@@ -66,6 +67,11 @@ const STEPS: [Step; 12] = [
         "tests",
         "unit, property, snapshot, integration and doc tests; the lab boots its guests here",
         checks::tests,
+    ),
+    (
+        "python",
+        "build and install the package of Python, and test it with other libraries",
+        wheel::python,
     ),
     (
         "fuzz",

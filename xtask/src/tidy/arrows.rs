@@ -9,7 +9,7 @@ use std::process::Command;
 /// From the bottom up. A crate is in the lowest layer that its dependencies allow.
 ///
 /// Crates are split by what they cost to build: nothing below `engine` builds the SQL engine.
-pub(super) const LAYERS: [&[&str]; 7] = [
+pub(super) const LAYERS: [&[&str]; 8] = [
     &["agent", "kernels", "testing", "text", "tpc"],
     &["lab", "model", "star", "topology", "tree", "workloads"],
     &["counters", "memory", "operators", "record"],
@@ -17,6 +17,7 @@ pub(super) const LAYERS: [&[&str]; 7] = [
     &["engine", "tune"],
     &["sql", "suite"],
     &["cli", "sqlfuzz", "sqlsuite"],
+    &["python"],
 ];
 
 /// The only crates that may hold unsafe code, and so have lints of their own.

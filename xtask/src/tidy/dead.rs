@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use syn::visit::{self, Visit};
 
 /// Binaries, and crates that only tests use as a whole.
-const NOT_LIBRARIES: [&str; 5] = ["cli", "lab", "sqlfuzz", "sqlsuite", "testing"];
+const NOT_LIBRARIES: [&str; 6] = ["cli", "lab", "python", "sqlfuzz", "sqlsuite", "testing"];
 
 struct Item {
     path: PathBuf,
