@@ -230,11 +230,7 @@ fn planned(
 /// The columns of a query, which is planned; `None` for another statement.
 fn schema_of(session: &SqlSession, piece: &Piece) -> Result<Option<SchemaRef>, SqlError> {
     session.check(piece)?;
-    let first = piece.text.trim_start_matches('(').trim_start();
-    let word: String = first
-        .chars()
-        .take_while(char::is_ascii_alphabetic)
-        .collect();
+    let word = first_word(piece);
     let reads = ["select", "with", "values", "table", "from"];
     let is_query = reads.iter().any(|known| word.eq_ignore_ascii_case(known));
     if !is_query || !session.gives_rows(piece) {

@@ -44,8 +44,16 @@ impl Statement {
         }
     }
 
-    /// `error` with its place in the statement as it was written.
+    /// `error` with its place in the statement as it was written; where it has none, that is the
+    /// place of the statement.
     pub fn placed(&self, error: SqlError) -> SqlError {
+        let error = match error {
+            SqlError::Input {
+                place: None,
+                message,
+            } => SqlError::input_at(self.piece().place, message),
+            other => other,
+        };
         match self {
             Statement::Plain(_) => error,
             Statement::Valued(with) => with.placed(error),

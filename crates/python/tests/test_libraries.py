@@ -29,6 +29,7 @@ def sources():
     yield "pyarrow batch", pyarrow.RecordBatchReader.from_batches(arrow.schema, arrow.to_batches())
     yield "polars frame", polars.DataFrame(COLUMNS)
     yield "pandas frame", arrow.to_pandas(types_mapper=pandas.ArrowDtype)
+    yield "pandas frame of objects", pandas.DataFrame(COLUMNS, dtype=object).astype({"f": float})
     yield "duckdb relation", duckdb.sql("select * from arrow")
     yield "pyarrow views", arrow.cast(
         pyarrow.schema([("i", "int64"), ("f", "float64"), ("s", "string_view"), ("b", "bool")])
@@ -125,6 +126,10 @@ def test_a_table_is_replaced_only_when_asked_and_only_by_a_whole_one(con):
 def test_what_has_no_rows_of_arrow_is_refused_by_its_type(con):
     with pytest.raises(tierloom.InputError, match="list has no __arrow_c_stream__"):
         con.register("t", [1, 2])
+    with pytest.raises(tierloom.InputError, match="two columns named a"):
+        con.register("t", pyarrow.Table.from_arrays([[1], [2]], ["a", "a"]))
+    with pytest.raises(tierloom.InputError, match="has no columns"):
+        con.register("t", pyarrow.table({}))
     with pytest.raises(tierloom.InputError, match="is no name for a table"):
         con.register("a-b", pyarrow.table(COLUMNS))
 
@@ -144,15 +149,24 @@ def test_what_has_no_rows_of_arrow_is_refused_by_its_type(con):
         b"\x00\xff",
         datetime.date(1996, 2, 29),
         datetime.datetime(2024, 1, 2, 3, 4, 5, 678901),
+        datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc),
+        datetime.time(1, 2, 3, 4),
         decimal.Decimal("-12.340"),
+        decimal.Decimal("1e5"),
+        decimal.Decimal("0.001"),
     ],
 )
 def test_parameters_arrive_as_they_are(con, value):
     assert con.sql("select $1 as v", [value]).fetchall() == [(value,)]
+    assert con.sql("select 1 where $1 is not distinct from $1", [value]).fetchall() == [(1,)]
+
+
+def test_long_whole_numbers_stay_exact(con):
+    assert con.sql("select $1 as v", [2**70 + 1]).fetchall() == [(2**70 + 1,)]
 
 
 def test_values_without_a_literal_and_wrong_numbers_are_refused(con):
-    for params in [[object()], [[1]], [], [1, 2], "x"]:
+    for params in [[object()], [[1]], [10**80], [], [1, 2], "x"]:
         with pytest.raises(tierloom.InputError):
             con.sql("select $1", params).fetchall()
     assert str(con.sql("select $1 as f", [float("inf")]).fetchall()) == "[(inf,)]"

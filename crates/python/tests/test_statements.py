@@ -107,6 +107,7 @@ def test_operator_memory_is_a_table(con):
         ("select 1; select nosuch", [], 1, 18),
         ("select $1, nosuch", ["a long value\nof two lines"], 1, 12),
         ("select $1", [], 1, 8),
+        ("select 2; select 1 as a, 2 as a", [], 1, 11),
         ("set tierloom.placement = 'nosuch'", [], 1, 1),
         ("", [], None, None),
     ],

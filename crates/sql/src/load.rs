@@ -10,6 +10,7 @@ use super::source::{CsvOptions, Source};
 use super::storage::{Home, least_bytes};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_engine::breakdown::caught;
@@ -79,6 +80,7 @@ impl SqlSession {
         watch: &dyn Watch,
     ) -> Result<Loaded, SqlError> {
         self.catalog.check_new_name(name, replace)?;
+        check_columns(name, schema)?;
         let placement = self.settings.first_placement(&self.storage.topology)?;
         let bytes = least_bytes(schema.fields().len());
         self.storage.check_memory(name, bytes, &placement)?;
@@ -193,6 +195,22 @@ impl SqlSession {
         self.reads.retain(|n, _| !n.starts_with(&inside));
         self.drive_tables()
     }
+}
+
+/// Refuses rows without columns and with two of one name, which files cannot have.
+fn check_columns(table: &str, schema: &SchemaRef) -> Result<(), SqlError> {
+    if schema.fields().is_empty() {
+        return Err(SqlError::input(format!("table {table} has no columns")));
+    }
+    let mut seen = BTreeSet::new();
+    let mut names = schema.fields().iter().map(|field| field.name());
+    names
+        .find(|name| !seen.insert(*name))
+        .map_or(Ok(()), |name| {
+            Err(SqlError::input(format!(
+                "table {table} has two columns named {name}"
+            )))
+        })
 }
 
 /// Reads a file; a panic of its reader becomes an error.

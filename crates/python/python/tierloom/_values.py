@@ -23,7 +23,9 @@ def literal(value: Any) -> str:
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, int):
-        return f"({value})"
+        # The planner would take longer ones for doubles, which are not exact.
+        is_short = -(2**63) <= value < 2**64
+        return f"({value})" if is_short else literal(decimal.Decimal(value))
     if isinstance(value, float):
         if math.isfinite(value):
             return f"CAST({value!r} AS DOUBLE)"
@@ -32,13 +34,18 @@ def literal(value: Any) -> str:
         _, digits, exponent = value.as_tuple()
         scale = max(-int(exponent), 0)
         width = max(len(digits) + max(int(exponent), 0), scale, 1)
+        if width > 76:
+            raise _unknown(value)
         return f"CAST('{value:f}' AS DECIMAL({width}, {scale}))"
     if isinstance(value, str):
         return text(value)
     if isinstance(value, (bytes, bytearray)):
         return f"X'{bytes(value).hex()}'"
     if isinstance(value, datetime.datetime):
-        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+        instant = text(value.isoformat(sep=" "))
+        if value.tzinfo is None:
+            return f"TIMESTAMP {instant}"
+        return f"""arrow_cast({instant}, 'Timestamp(Microsecond, Some("+00:00"))')"""
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     if isinstance(value, datetime.time):
