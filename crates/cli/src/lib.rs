@@ -4,6 +4,8 @@
 
 // Where a name says everything, a doc comment would repeat it.
 #![allow(missing_docs)]
+// Who reads this documentation changes the commands, so links lead to their private parts too.
+#![allow(rustdoc::private_intra_doc_links)]
 
 /// Prints a line to stderr. One that cannot be written must not end the program with a panic: the
 /// exit code says what happened.
