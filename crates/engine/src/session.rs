@@ -29,7 +29,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement;
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Runtime};
 
@@ -97,10 +97,39 @@ impl EngineOptions {
 pub struct Engine {
     context: SessionContext,
     handle: Handle,
-    /// Owns the worker threads; taken by `drop`.
-    runtime: Option<Runtime>,
+    /// The worker threads, shared by the engines that were made beside each other.
+    workers: Arc<Workers>,
     options: EngineOptions,
-    plans: PlanCache,
+    plans: Arc<PlanCache>,
+}
+
+/// Worker threads, and the plan caches of the engines that use them.
+struct Workers {
+    /// Taken by `drop`.
+    runtime: Option<Runtime>,
+    caches: Mutex<Vec<Weak<PlanCache>>>,
+}
+
+impl Workers {
+    /// Adds an empty plan cache.
+    fn cache(&self) -> Arc<PlanCache> {
+        let cache = Arc::new(PlanCache::default());
+        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        caches.retain(|known| known.strong_count() > 0);
+        caches.push(Arc::downgrade(&cache));
+        cache
+    }
+}
+
+impl Drop for Workers {
+    /// Does not wait for running operators.
+    ///
+    /// After an interruption one may not yield for a long time.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// A planned query that can run many times.
@@ -173,13 +202,47 @@ impl Engine {
                 )
                 .map_err(EngineError::datafusion("table tier_memory"))?;
         }
+        let handle = runtime.handle().clone();
+        let workers = Arc::new(Workers {
+            runtime: Some(runtime),
+            caches: Mutex::default(),
+        });
         Ok(Engine {
             context,
-            handle: runtime.handle().clone(),
-            runtime: Some(runtime),
+            handle,
+            plans: workers.cache(),
+            workers,
             options,
-            plans: PlanCache::default(),
         })
+    }
+
+    /// Another session on the same worker threads, tables and functions, with settings, prepared
+    /// statements and a plan cache of its own.
+    ///
+    /// `threads` is how many partitions its plans have, at most the number of worker threads;
+    /// `batch_rows` as in [`EngineOptions`].
+    pub fn beside(&self, threads: usize, batch_rows: usize) -> Engine {
+        let options = EngineOptions {
+            threads: threads.min(self.options.threads),
+            batch_rows,
+            ..self.options.clone()
+        };
+        let config = self.context.copied_config();
+        let config = config
+            // It would replace the catalog that is shared by an empty one.
+            .with_create_default_catalog_and_schema(false)
+            .with_target_partitions(options.threads)
+            .with_batch_size(options.batch_rows);
+        // What a session keeps for itself is in this state; the catalog behind it is shared.
+        let builder = SessionStateBuilder::new_from_existing(self.context.state());
+        let state = builder.with_config(config).build();
+        Engine {
+            context: SessionContext::new_with_state(state),
+            handle: self.handle.clone(),
+            workers: Arc::clone(&self.workers),
+            options,
+            plans: self.workers.cache(),
+        }
     }
 
     /// The configuration that the engine was created with.
@@ -332,6 +395,19 @@ impl Engine {
         self.plans.clear();
     }
 
+    /// Clears the plan caches of all engines on the same worker threads; needed after a change of
+    /// tables, whose memory cached plans would keep.
+    pub fn forget_all_plans(&self) {
+        let caches = &self.workers.caches;
+        let caches = caches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        for cache in caches.iter().filter_map(Weak::upgrade) {
+            cache.clear();
+        }
+    }
+
     /// Runs a planned query to its end, or until `stop` returns true (polled every 10 ms).
     ///
     /// # Errors
@@ -399,13 +475,7 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// Does not wait for running operators.
-    ///
-    /// After an interruption one may not yield for a long time.
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
         // Dropping a deeply nested plan recurses as deeply as planning it did.
         stack::with(stack::most_levels(), || self.plans.clear());
     }

@@ -4,11 +4,12 @@ use super::adaptive::SharedDriver;
 use super::error::SqlError;
 use super::pool::SharedPool;
 use super::replay::Replay;
-use super::system;
+use super::swapping::Swapping;
+use super::system::{self, Tables};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::TableReference;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use tierloom_engine::{Engine, PlacedColumn, PlacedTable, PlacedTableProvider};
 
 /// Name and kind of one table, for listings.
@@ -28,9 +29,8 @@ pub(super) const MOST_NESTED: usize = 400;
 /// Tables that hold rows; views and system tables are known to the engine alone.
 pub(super) struct Catalog {
     engine: Engine,
-    tables: BTreeMap<String, Arc<PlacedTable>>,
-    /// The tables that system tables list; shared with their providers.
-    shown: Arc<Mutex<BTreeMap<String, Arc<PlacedTable>>>>,
+    /// Shared with system tables, and with the catalogs of other sessions of the engine.
+    tables: Tables,
     /// The pool that a system table shows.
     pool: SharedPool,
     /// The driver whose decisions a system table lists.
@@ -42,8 +42,7 @@ impl Catalog {
     pub fn new(engine: Engine, pool: SharedPool, drive: SharedDriver) -> Result<Self, SqlError> {
         let catalog = Catalog {
             engine,
-            tables: BTreeMap::new(),
-            shown: Arc::default(),
+            tables: Arc::default(),
             pool,
             drive,
         };
@@ -51,22 +50,43 @@ impl Catalog {
         Ok(catalog)
     }
 
+    /// The same tables for a session with another engine on the same workers.
+    pub fn beside(other: &Catalog, engine: Engine) -> Self {
+        Catalog {
+            engine,
+            tables: Arc::clone(&other.tables),
+            pool: other.pool.clone(),
+            drive: other.drive.clone(),
+        }
+    }
+
+    /// From now on, plans with another engine that has the same tables.
+    pub fn use_engine(&mut self, engine: Engine) {
+        self.engine = engine;
+    }
+
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    pub fn get(&self, name: &str) -> Option<&Arc<PlacedTable>> {
-        self.tables.get(name)
+    pub fn get(&self, name: &str) -> Option<Arc<PlacedTable>> {
+        self.lock().get(name).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<PlacedTable>>> {
+        // Tables are inserted and removed whole, so a panic elsewhere leaves the map consistent.
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All tables that hold rows.
     pub fn placed(&self) -> Vec<Arc<PlacedTable>> {
-        self.tables.values().cloned().collect()
+        self.lock().values().cloned().collect()
     }
 
     /// Applies the settings that every engine of a session needs and registers the system tables.
     fn prepare_engine(&self) -> Result<(), SqlError> {
         let context = self.engine.context();
+        Swapping::install(context, self.engine.handle()).map_err(|e| SqlError::running(&e))?;
         {
             let state = context.state_ref();
             let mut state = state.write();
@@ -78,7 +98,7 @@ impl Catalog {
             config.sql_parser.recursion_limit = depth.map_err(|e| SqlError::running(&e))?;
             config.catalog.information_schema = true;
         }
-        system::register(context, &self.shown, &self.pool, &self.drive)
+        system::register(context, &self.tables, &self.pool, &self.drive)
             .map_err(|e| SqlError::running(&e))
     }
 
@@ -119,15 +139,18 @@ impl Catalog {
         })
     }
 
-    /// Registers a table under a name that is free.
+    /// Registers a table; another of that name is replaced in one step.
     pub fn insert(&mut self, name: &str, table: Arc<PlacedTable>) -> Result<(), SqlError> {
         let provider = Arc::new(PlacedTableProvider::new(Arc::clone(&table)));
         self.engine
             .context()
             .register_table(TableReference::bare(name), provider)
             .map_err(|e| SqlError::running(&e))?;
-        self.tables.insert(name.to_owned(), table);
-        self.show();
+        // Cached plans hold references to a table that was replaced and would keep its memory.
+        self.engine.forget_all_plans();
+        let before = self.lock().insert(name.to_owned(), table);
+        // Without the lock: its memory may be freed now.
+        drop(before);
         Ok(())
     }
 
@@ -140,15 +163,9 @@ impl Catalog {
             .deregister_table(TableReference::bare(name))
             .map_err(|e| SqlError::running(&e))?;
         // Cached plans hold references to the table and would keep its memory.
-        self.engine.forget_plans();
-        let known = self.tables.remove(name).is_some();
-        self.show();
-        Ok(known)
-    }
-
-    fn show(&self) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.clone_from(&self.tables);
+        self.engine.forget_all_plans();
+        let removed = self.lock().remove(name);
+        Ok(removed.is_some())
     }
 
     /// Tables, views and system tables by name.
@@ -158,8 +175,8 @@ impl Catalog {
         let mut names = names.map(|s| s.table_names()).unwrap_or_default();
         names.sort();
         let infos = names.into_iter().map(|name| {
-            let table = self.tables.get(&name);
-            let kind = match table {
+            let table = self.get(&name);
+            let kind = match &table {
                 Some(_) => "table",
                 None if system::NAMES.contains(&name.as_str()) => "system",
                 None => "view",
@@ -195,8 +212,8 @@ impl Catalog {
 
     /// The type of the first column of that name.
     pub fn type_of(&self, column: &str) -> Option<DataType> {
-        let mut tables = self.tables.values();
-        tables.find_map(|table| {
+        let tables = self.lock();
+        tables.values().find_map(|table| {
             let field = table.schema().field_with_name(column).ok()?;
             Some(field.data_type().clone())
         })
@@ -212,7 +229,7 @@ impl Catalog {
                 "{name} is the name of a system table; choose another"
             )));
         }
-        let replaceable = self.tables.contains_key(name);
+        let replaceable = self.get(name).is_some();
         if self.info(name).is_some() && !(replace && replaceable) {
             return Err(SqlError::input(format!(
                 "there is a table {name} already; choose another name, DROP it first, or CREATE OR REPLACE TABLE"
@@ -225,7 +242,8 @@ impl Catalog {
     ///
     /// The tables would stay where they are but be counted at the new places.
     pub fn check_no_temp_tables(&self, setting: &str) -> Result<(), SqlError> {
-        let temporary = self.tables.iter().filter(|(_, table)| is_temp(table));
+        let tables = self.lock();
+        let temporary = tables.iter().filter(|(_, table)| is_temp(table));
         let there: Vec<&str> = temporary.map(|(name, _)| name.as_str()).collect();
         if there.is_empty() {
             return Ok(());

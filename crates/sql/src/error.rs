@@ -36,6 +36,9 @@ pub enum SqlError {
     /// The statement failed while it ran.
     #[error("{0}")]
     Failed(String),
+    /// Too much else ran for too long; nothing was changed.
+    #[error("{0}")]
+    Busy(String),
     /// The user cancelled the statement.
     #[error("the statement was stopped")]
     Interrupted,

@@ -6,6 +6,7 @@ use super::replay::LastingEffect;
 use super::run::{Flow, Outcome, Sink, StatementTiming, Watch, said};
 use super::script::Piece;
 use super::session::SqlSession;
+use super::shared::changed_by;
 use super::statement::{Statement, recognise};
 use super::{checks, placement_plan, prepared};
 use arrow::array::RecordBatch;
@@ -78,6 +79,7 @@ impl SqlSession {
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
         self.follow_pool(watch)?;
+        self.follow_others();
         let start = Instant::now();
         let words: Vec<&str> = piece.text.split_whitespace().collect();
         self.running.text = words.join(" ");
@@ -129,6 +131,8 @@ impl SqlSession {
             }
             return Ok(outcome);
         }
+        // Before planning, so that it plans with what others that changed the same have left.
+        let _held = self.shared.hold(changed_by(&parsed), watch)?;
         let logical = self.planner().logical(parsed.clone())?;
         let prepare = prepared::executes(&logical).and_then(|name| self.replay.prepared(name));
         let prepare = prepare.and_then(|text| self.catalog.engine().parse(text).ok());
@@ -239,7 +243,7 @@ fn explains(parsed: &Parsed) -> bool {
 }
 
 /// Refuses a statement that nests deeper than the largest stack allows.
-fn check_levels(piece: &Piece, levels: usize) -> Result<(), SqlError> {
+pub(super) fn check_levels(piece: &Piece, levels: usize) -> Result<(), SqlError> {
     let most = stack::most_levels();
     if levels <= most {
         return Ok(());
@@ -254,7 +258,7 @@ fn check_levels(piece: &Piece, levels: usize) -> Result<(), SqlError> {
 }
 
 /// Whether a statement is a query or returns rows like one.
-fn is_query(parsed: &Parsed) -> bool {
+pub(super) fn is_query(parsed: &Parsed) -> bool {
     match parsed {
         Parsed::Explain(_) => true,
         Parsed::Statement(ast) => match ast.as_ref() {
@@ -280,7 +284,11 @@ fn answers(ast: &Ast) -> bool {
     )
 }
 
-fn give(batch: &RecordBatch, sink: &mut dyn Sink, start: Instant) -> Result<Outcome, SqlError> {
+pub(super) fn give(
+    batch: &RecordBatch,
+    sink: &mut dyn Sink,
+    start: Instant,
+) -> Result<Outcome, SqlError> {
     let running = start.elapsed();
     sink.begin(&batch.schema())?;
     if sink.rows(batch)? == Flow::More {

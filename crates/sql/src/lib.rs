@@ -12,10 +12,12 @@
 //! through [`Watch`]. Errors carry line and column of the script ([`Position`]).
 
 mod adaptive;
+mod admission;
 mod calendar;
 mod catalog;
 mod checks;
 mod copy;
+mod described;
 mod error;
 mod execute;
 mod export;
@@ -36,19 +38,24 @@ mod replay;
 mod run;
 mod script;
 mod session;
+mod sessions;
 mod set;
 mod settings;
+mod shared;
 mod source;
 mod staged;
 mod statement;
 mod storage;
+mod swapping;
 mod system;
 mod tables;
 mod views;
 mod whole_file;
 
+pub use admission::AdmissionOptions;
 pub use calendar::check_calendar;
 pub use catalog::TableInfo;
+pub use described::Described;
 pub use error::{Position, SqlError};
 pub use export::BatchWriter;
 pub use format::{Format, WriteOptions};
@@ -58,6 +65,7 @@ pub use pool::{Origin, PoolTable};
 pub use run::{CollectedRows, Flow, Outcome, Silent, Sink, StatementTiming, Unit, Watch};
 pub use script::{Piece, is_whole, split};
 pub use session::{Loaded, SqlOptions, SqlSession};
+pub use sessions::SharedEngine;
 pub use source::{CsvOptions, Source};
 pub use staged::{Staged, staged};
 pub use whole_file::WholeFile;

@@ -171,8 +171,9 @@ impl SqlSession {
         watch: &dyn Watch,
     ) -> Result<Loaded, SqlError> {
         self.settle(&table, watch)?;
-        // Placements and read counts of a replaced table do not apply to the new one.
-        self.forget(name)?;
+        // Placements and read counts of a replaced table do not apply to the new one. The old table
+        // keeps its name until the new one has it, because other sessions may use it meanwhile.
+        self.forget_about(name);
         let loaded = Loaded {
             name: name.to_owned(),
             rows: table.rows() as u64,
@@ -187,13 +188,15 @@ impl SqlSession {
     /// Removes a table with what the session knows of it.
     pub(super) fn forget(&mut self, name: &str) -> Result<(), SqlError> {
         self.catalog.remove(name)?;
-        self.pool.forget(name);
-        let inside = format!("{name}.");
-        self.settings
-            .placements
-            .retain(|n, _| n != name && !n.starts_with(&inside));
-        self.reads.retain(|n, _| !n.starts_with(&inside));
+        self.forget_about(name);
         self.drive_tables()
+    }
+
+    /// Forgets placements and reads of a table, and its place in a pool.
+    fn forget_about(&mut self, name: &str) {
+        self.pool.forget(name);
+        self.settings.forget_placements(name);
+        self.shared.forget(name);
     }
 }
 

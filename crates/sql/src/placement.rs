@@ -25,14 +25,14 @@ impl SqlSession {
     ) -> Result<(), SqlError> {
         // Created before anything moves, so that a missing profile changes nothing.
         let driver = self.driver_for(&policy)?;
-        if policy.needs_heat() && self.reads.is_empty() {
+        if policy.needs_heat() && self.shared.reads().is_empty() {
             return Err(SqlError::input(format!(
                 "placement {policy} goes by what queries read, and none has run yet; run the queries that matter, then set it"
             )));
         }
         // Out of its slot while columns move for the new policy; put back if that fails.
         let before = self.drive.take();
-        let decisions = policy.decide(&column_uses(&self.catalog.placed(), &self.reads));
+        let decisions = policy.decide(&column_uses(&self.catalog.placed(), &self.shared.reads()));
         if let Err(error) = self.move_columns(&decisions, watch) {
             self.drive.put_back(before);
             return Err(error);
@@ -63,7 +63,7 @@ impl SqlSession {
                 "{table} has no columns that could be placed"
             )));
         };
-        if is_temp(found) {
+        if is_temp(&found) {
             return Err(SqlError::input(format!(
                 "{table} is at the places of memory class temp; SET tierloom.memory.temp chooses them, before the table is made"
             )));
@@ -134,7 +134,7 @@ impl SqlSession {
         let decisions = self
             .settings
             .placement
-            .decide(&column_uses(&tables, &self.reads));
+            .decide(&column_uses(&tables, &self.shared.reads()));
         Ok(table.place(&decisions, &self.storage.topology, watch.stop())?)
     }
 }

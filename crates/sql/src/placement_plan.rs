@@ -70,7 +70,7 @@ pub(super) fn explain_analyze(
     watch: &dyn Watch,
 ) -> Result<RecordBatch, SqlError> {
     let plan = session.planner().physical(query, watch)?;
-    let before = session.reads.clone();
+    let before = session.shared.reads();
     let ran = session.stream(
         &plan,
         &mut Forgotten,
@@ -90,7 +90,7 @@ pub(super) fn explain_analyze(
     for line in &mut columns {
         let of = |reads: &BTreeMap<String, u64>| reads.get(&line.name).copied().unwrap_or(0);
         // The session's counts only grow, so the difference belongs to this execution.
-        line.read_bytes = Some(of(&session.reads) - of(&before));
+        line.read_bytes = Some(of(&session.shared.reads()) - of(&before));
     }
     lines.append(&mut columns);
     batch(&lines)
@@ -142,7 +142,7 @@ fn columns(session: &SqlSession, query: &str, watch: &dyn Watch) -> Result<Vec<P
     scans
         .into_iter()
         .filter_map(|(name, index)| Some((session.catalog.get(&name)?, index)))
-        .map(|(table, index)| column(table, index))
+        .map(|(table, index)| column(&table, index))
         .collect()
 }
 

@@ -1,9 +1,12 @@
 //! Prepared statements with the parameters of an `EXECUTE`.
 
+use super::error::SqlError;
+use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{LogicalPlan, Statement as Planned};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, Expr, Statement as Ast, Value, visit_expressions, visit_expressions_mut,
+    CastKind, DataType, ExactNumberInfo, Expr, Statement as Ast, TimezoneInfo, Value,
+    visit_expressions, visit_expressions_mut,
 };
 use std::ops::ControlFlow;
 
@@ -67,6 +70,87 @@ pub(super) fn with_parameters(prepare: &Parsed, execute: &Parsed) -> Option<Pars
         ControlFlow::<()>::Continue(())
     });
     Some(Parsed::Statement(statement))
+}
+
+/// The number of parameters of a statement: the largest n of `$n`.
+pub(super) fn parameters_of(parsed: &Parsed) -> usize {
+    match parsed {
+        Parsed::Statement(ast) => placeholders(ast).unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// The text of a statement with literals in the place of `$1`, `$2` and so on.
+pub(super) fn filled_in(parsed: Parsed, values: &[ScalarValue]) -> Result<String, SqlError> {
+    let Parsed::Statement(mut statement) = parsed else {
+        return Err(SqlError::input("this statement takes no parameters"));
+    };
+    let mut failed = None;
+    let _ = visit_expressions_mut(&mut *statement, |expr| {
+        let Some(place) = place(expr) else {
+            return ControlFlow::Continue(());
+        };
+        match values.get(place - 1).map(literal) {
+            Some(Ok(value)) => *expr = value,
+            Some(Err(error)) => failed = Some(error),
+            None => failed = Some(SqlError::input(format!("there is no value for ${place}"))),
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(statement.to_string()),
+    }
+}
+
+/// A value as the text of its type; only types that a client can bind.
+fn literal(value: &ScalarValue) -> Result<Expr, SqlError> {
+    let quoted = |text: &str| Value::SingleQuotedString(text.replace('\'', "''"));
+    let plain = |value: Value| Expr::Value(value.into());
+    if value.is_null() {
+        return Ok(plain(Value::Null));
+    }
+    let (text, kind) = match value {
+        ScalarValue::Boolean(Some(it)) => return Ok(plain(Value::Boolean(*it))),
+        ScalarValue::Utf8(Some(it)) | ScalarValue::LargeUtf8(Some(it)) => {
+            return Ok(plain(quoted(it)));
+        }
+        ScalarValue::Int8(_)
+        | ScalarValue::Int16(_)
+        | ScalarValue::Int32(_)
+        | ScalarValue::Int64(_) => (value.to_string(), DataType::BigInt(None)),
+        ScalarValue::Float32(_) | ScalarValue::Float64(_) => {
+            (value.to_string(), DataType::DoublePrecision)
+        }
+        ScalarValue::Decimal128(_, precision, scale) => {
+            let exact = ExactNumberInfo::PrecisionAndScale((*precision).into(), (*scale).into());
+            (text_of(value)?, DataType::Decimal(exact))
+        }
+        ScalarValue::Date32(_) => (text_of(value)?, DataType::Date),
+        ScalarValue::TimestampMicrosecond(_, None) | ScalarValue::TimestampNanosecond(_, None) => (
+            text_of(value)?,
+            DataType::Timestamp(None, TimezoneInfo::None),
+        ),
+        other => {
+            return Err(SqlError::input(format!(
+                "a parameter of type {} can only be used in a query",
+                other.data_type()
+            )));
+        }
+    };
+    Ok(Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(plain(quoted(&text))),
+        data_type: kind,
+        array: false,
+        format: None,
+    })
+}
+
+fn text_of(value: &ScalarValue) -> Result<String, SqlError> {
+    let text = value.cast_to(&arrow::datatypes::DataType::Utf8);
+    text.map(|text| text.to_string())
+        .map_err(|e| SqlError::planning(&e))
 }
 
 /// The largest n of `$n`; `None` if a placeholder is of another kind.

@@ -46,6 +46,11 @@ pub trait Sink {
     /// A failed write.
     fn rows(&mut self, batch: &RecordBatch) -> Result<Flow, SqlError>;
 
+    /// Whether the next batch would be taken without waiting for a reader.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
     /// All rows were delivered.
     ///
     /// # Errors

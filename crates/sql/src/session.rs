@@ -1,9 +1,13 @@
 //! A session: an engine, its tables and settings, and statements run one after the other.
 //!
+//! Several sessions can have one engine and its tables (`sessions.rs`); each has its own settings,
+//! prepared statements and running statement.
+//!
 //! Changing a setting may replace the engine; what DataFusion keeps per engine (settings, prepared
 //! statements, registered tables) is therefore also kept here and replayed on the new one.
 
 use super::adaptive::{self, SharedDriver};
+use super::admission::Considerate;
 use super::catalog::{Catalog, TableInfo};
 use super::error::SqlError;
 use super::planner::{Planner, Running};
@@ -12,12 +16,12 @@ use super::replay::Replay;
 use super::run::{self, Ran, Sink, StatementTiming, Watch};
 use super::script::Piece;
 use super::settings::{SessionSettings, check_policy};
+use super::shared::{Seen, Shared};
 use super::storage::Storage;
 use super::views::Views;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::ExecutionPlan;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use tierloom_engine::adapt::Driver;
 use tierloom_engine::{Engine, EngineOptions, PlannedQuery};
 use tierloom_memory::{MemoryBackend, PageSize};
@@ -64,8 +68,12 @@ pub struct SqlSession {
     pub(super) pool: SharedPool,
     /// The driver of adaptive placement, if it is on.
     pub(super) drive: SharedDriver,
-    /// Bytes read from each column so far, by "table.column".
-    pub(super) reads: BTreeMap<String, u64>,
+    /// What it has in common with other sessions of its engine.
+    pub(super) shared: Arc<Shared>,
+    /// What it knows of the changes of others.
+    pub(super) seen: Seen,
+    /// Whether its engine may have other sessions.
+    pub(super) served: bool,
     pub(super) running: Running,
 }
 
@@ -85,11 +93,15 @@ impl SqlSession {
         }
         let (pool, drive) = (SharedPool::default(), SharedDriver::default());
         let engine = Engine::new(options.engine.clone())?;
+        let settings = SessionSettings::new(options.engine, options.placement);
         Ok(SqlSession {
             catalog: Catalog::new(engine, pool.clone(), drive.clone())?,
             views: Views::default(),
             replay: Replay::default(),
-            settings: SessionSettings::new(options.engine, options.placement),
+            shared: Arc::new(Shared::new(settings.clone())),
+            seen: Seen::default(),
+            served: false,
+            settings,
             storage: Storage {
                 topology: Arc::new(options.topology),
                 backend: options.backend,
@@ -97,7 +109,6 @@ impl SqlSession {
             },
             pool,
             drive,
-            reads: BTreeMap::new(),
             running: Running::default(),
         })
     }
@@ -137,10 +148,19 @@ impl SqlSession {
     ) -> Result<Ran, SqlError> {
         let engine = self.catalog.engine();
         let statement = &self.running.text;
-        let ran = run::stream(engine, &self.drive, statement, plan, sink, watch, timing)?;
-        for (column, bytes) in &ran.column_reads {
-            *self.reads.entry(column.clone()).or_default() += bytes;
-        }
+        let turn = self.shared.admission.enter(false, watch)?;
+        let mut sink = Considerate { sink, turn, watch };
+        let ran = run::stream(
+            engine,
+            &self.drive,
+            statement,
+            plan,
+            &mut sink,
+            watch,
+            timing,
+        )?;
+        drop(sink);
+        self.shared.add_reads(&ran.column_reads);
         Ok(ran)
     }
 
@@ -149,7 +169,11 @@ impl SqlSession {
     /// Also clears the plan cache.
     pub(super) fn bind(&self, changed: &str) {
         let engine = self.catalog.engine();
-        engine.forget_plans();
+        engine.forget_all_plans();
+        let binding = self.shared.binding.lock();
+        // It guards no data, so a panic while it was held broke nothing.
+        let _binding = binding.unwrap_or_else(PoisonError::into_inner);
+        self.shared.changed();
         self.views.bind(changed, self.planner());
         self.replay.prepare_again(engine);
     }

@@ -41,6 +41,20 @@ impl SessionSettings {
         }
     }
 
+    /// Takes over the settings of the machine from another session; those of a session stay.
+    pub fn follow(&mut self, common: &SessionSettings) {
+        let own = (self.engine.threads, self.engine.batch_rows);
+        *self = common.clone();
+        (self.engine.threads, self.engine.batch_rows) = own;
+    }
+
+    /// Forgets the placements of a table and its columns.
+    pub fn forget_placements(&mut self, table: &str) {
+        let inside = format!("{table}.");
+        self.placements
+            .retain(|name, _| name != table && !name.starts_with(&inside));
+    }
+
     /// Name, value and description of every setting.
     fn rows(&self) -> Vec<(String, String, &'static str)> {
         let mut rows = vec![

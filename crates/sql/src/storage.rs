@@ -35,6 +35,7 @@ pub(super) enum Home {
 }
 
 /// Where the columns of a session's tables are allocated.
+#[derive(Clone)]
 pub(super) struct Storage {
     pub topology: Arc<Topology>,
     pub backend: Arc<dyn MemoryBackend>,

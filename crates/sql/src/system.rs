@@ -18,7 +18,10 @@ use tierloom_engine::{PlacedColumn, PlacedTable, SystemRows, SystemTable};
 use tierloom_memory::{AuditMode, Placing};
 
 /// Names of the system tables, which no other table may have.
-pub(super) const NAMES: [&str; 4] = [DECISIONS, TIER_COLUMNS, TIER_MEMORY, TIER_POOL];
+pub(super) const NAMES: [&str; 5] = [DECISIONS, TIER_COLUMNS, TIER_MEMORY, TIER_POOL, SESSIONS];
+
+/// Of servers alone, which list their clients in it.
+const SESSIONS: &str = "tierloom_sessions";
 
 const DECISIONS: &str = "tierloom_decisions";
 
@@ -29,7 +32,8 @@ const TIER_COLUMNS: &str = "tier_columns";
 /// A sample, because regions can have millions of pages.
 pub(super) const AUDITED_PAGES: u64 = 4096;
 
-type Tables = Arc<Mutex<BTreeMap<String, Arc<PlacedTable>>>>;
+/// The tables of an engine by name.
+pub(super) type Tables = Arc<Mutex<BTreeMap<String, Arc<PlacedTable>>>>;
 
 /// Registers the system tables in `context`.
 pub(super) fn register(

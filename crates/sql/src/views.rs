@@ -10,15 +10,19 @@ use super::planner::{Planner, parse};
 use super::script::Piece;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
+use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, TableReference, plan_err};
 use datafusion::logical_expr::{CreateView, DdlStatement, Expr, LogicalPlan, TableType};
+use datafusion::optimizer::Analyzer;
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tierloom_engine::Engine;
 
 /// The definition of a view.
@@ -29,17 +33,22 @@ pub(super) struct View {
     names: BTreeSet<String>,
 }
 
-/// The views of a session by name.
-#[derive(Default)]
-pub(super) struct Views(BTreeMap<String, View>);
+/// The views of an engine by name, shared by its sessions.
+#[derive(Default, Clone)]
+pub(super) struct Views(Arc<Mutex<BTreeMap<String, View>>>);
 
 impl Views {
     pub fn contains(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.lock().contains_key(name)
     }
 
     pub fn remove(&mut self, name: &str) {
-        self.0.remove(name);
+        self.lock().remove(name);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, View>> {
+        // Views are inserted and removed whole, so a panic elsewhere leaves the map consistent.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `CREATE VIEW`; refuses views that read themselves, directly or through others.
@@ -73,7 +82,7 @@ impl Views {
         }
         register(engine, &name, view)?;
         let piece = piece.clone();
-        self.0.insert(name.clone(), View { piece, names });
+        self.lock().insert(name.clone(), View { piece, names });
         Ok(name)
     }
 
@@ -81,10 +90,9 @@ impl Views {
     pub fn bind(&self, changed: &str, planner: Planner<'_>) {
         let engine = planner.catalog().engine();
         for name in self.readers_of(changed) {
-            let Some(view) = self.0.get(&name) else {
-                continue;
-            };
-            let bound = plan(planner, &view.piece);
+            let piece = self.lock().get(&name).map(|view| view.piece.clone());
+            let Some(piece) = piece else { continue };
+            let bound = plan(planner, &piece);
             if let Err(error) = bound.and_then(|plan| register(engine, &name, plan)) {
                 break_view(engine, &name, &error);
             }
@@ -93,13 +101,14 @@ impl Views {
 
     /// The views that read `name`, directly or through others, in dependency order.
     fn readers_of(&self, name: &str) -> Vec<String> {
+        let views = self.lock();
         let mut found = Vec::new();
-        let mut waiting: BTreeSet<&str> = self.0.keys().map(String::as_str).collect();
+        let mut waiting: BTreeSet<&str> = views.keys().map(String::as_str).collect();
         let mut reach: BTreeSet<&str> = BTreeSet::from([name]);
         loop {
             let more: Vec<&str> = waiting
                 .iter()
-                .filter(|v| self.0[**v].names.iter().any(|n| reach.contains(n.as_str())))
+                .filter(|v| views[**v].names.iter().any(|n| reach.contains(n.as_str())))
                 .copied()
                 .collect();
             if more.is_empty() {
@@ -115,12 +124,7 @@ impl Views {
         while !reach.is_empty() {
             let ready: Vec<&str> = reach
                 .iter()
-                .filter(|v| {
-                    self.0[**v]
-                        .names
-                        .iter()
-                        .all(|n| !reach.contains(n.as_str()))
-                })
+                .filter(|v| views[**v].names.iter().all(|n| !reach.contains(n.as_str())))
                 .copied()
                 .collect();
             if ready.is_empty() {
@@ -136,7 +140,8 @@ impl Views {
 
     /// Upper bound of the nesting depth of a statement, including the views that it names.
     pub fn levels_of(&self, piece: &Piece) -> usize {
-        if self.0.is_empty() {
+        let views = self.lock();
+        if views.is_empty() {
             return piece.levels;
         }
         let words = piece.tokens.iter().filter_map(|t| match &t.token {
@@ -148,7 +153,7 @@ impl Views {
         let mut waiting: Vec<String> = words.collect();
         let mut seen = BTreeSet::new();
         while let Some(name) = waiting.pop() {
-            if let Some(view) = self.0.get(&name)
+            if let Some(view) = views.get(&name)
                 && seen.insert(name)
             {
                 // The view's subquery and alias add levels to the plan as well.
@@ -167,14 +172,16 @@ fn plan(planner: Planner<'_>, piece: &Piece) -> Result<CreateView, SqlError> {
     }
 }
 
-fn register(engine: &Engine, name: &str, mut view: CreateView) -> Result<(), SqlError> {
-    view.or_replace = true;
-    view.name = TableReference::bare(name);
-    let context = engine.context().clone();
-    let plan = LogicalPlan::Ddl(DdlStatement::CreateView(view));
-    engine
-        .handle()
-        .block_on(context.execute_logical_plan(plan))
+fn register(engine: &Engine, name: &str, view: CreateView) -> Result<(), SqlError> {
+    // Not by DataFusion, which first removes a view that it replaces: others may read it now.
+    let coercion = Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]);
+    let plan = Arc::unwrap_or_clone(view.input);
+    let plan = coercion.execute_and_check(plan, &ConfigOptions::default(), |_, _| {});
+    let plan = plan.map_err(|e| SqlError::planning(&e))?;
+    let provider = Arc::new(ViewTable::new(plan, view.definition));
+    let context = engine.context();
+    context
+        .register_table(TableReference::bare(name), provider)
         .map(drop)
         .map_err(|e| SqlError::planning(&e))
 }

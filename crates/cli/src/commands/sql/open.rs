@@ -17,7 +17,7 @@ pub fn failure(error: SqlError, script: Option<&str>) -> Failure {
             (Some(script), None) => format!("{script}: {message}"),
             _ => message,
         }),
-        SqlError::Failed(message) => Failure::runtime(message),
+        SqlError::Failed(message) | SqlError::Busy(message) => Failure::runtime(message),
         SqlError::Interrupted => Failure::Interrupted("the statement was stopped".into()),
     }
 }

@@ -272,7 +272,11 @@ impl Session {
                 Ok(ran) => ran,
                 Err(SqlError::Interrupted) => return Err(failure(SqlError::Interrupted, None)),
                 // Some name two columns alike in WITH, which a table cannot have.
-                Err(SqlError::Input { message, .. } | SqlError::Failed(message)) => {
+                Err(
+                    SqlError::Input { message, .. }
+                    | SqlError::Failed(message)
+                    | SqlError::Busy(message),
+                ) => {
                     note!("{} is left out: {message}", query.id);
                     continue;
                 }
@@ -297,7 +301,11 @@ impl Session {
                 Ok(())
             }
             Err(SqlError::Interrupted) => Err(failure(SqlError::Interrupted, None)),
-            Err(SqlError::Input { message, .. } | SqlError::Failed(message)) => {
+            Err(
+                SqlError::Input { message, .. }
+                | SqlError::Failed(message)
+                | SqlError::Busy(message),
+            ) => {
                 runs.failed = Some(message);
                 Ok(())
             }

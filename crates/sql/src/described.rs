@@ -1,0 +1,221 @@
+//! Statements whose columns and parameters are known before they run, as protocols ask for.
+
+use super::error::SqlError;
+use super::execute::{check_levels, is_query};
+use super::planner::parse;
+use super::run::{Outcome, Sink, StatementTiming, Watch};
+use super::script::{Piece, split};
+use super::session::SqlSession;
+use super::statement::{Statement, recognise};
+use super::{placement_plan, prepared};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement as Parsed;
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+use tierloom_engine::{EngineError, stack};
+
+/// What a statement takes and gives.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Described {
+    /// The types of `$1`, `$2` and so on.
+    pub parameters: Vec<DataType>,
+    /// The columns of its rows; `None` if it has none.
+    pub columns: Option<SchemaRef>,
+}
+
+impl SqlSession {
+    /// Plans a statement without running it.
+    ///
+    /// `given` are the types of parameters that the client has named; the others are inferred, and
+    /// text if nothing says what they are.
+    ///
+    /// # Errors
+    /// Bad input, with its position in the script, or [`SqlError::Interrupted`].
+    pub fn describe(
+        &mut self,
+        piece: &Piece,
+        given: &[Option<DataType>],
+        watch: &dyn Watch,
+    ) -> Result<Described, SqlError> {
+        self.guarded(piece, watch, |session| {
+            session.described(piece, given, watch)
+        })
+    }
+
+    /// Runs a statement with these values of its parameters.
+    ///
+    /// # Errors
+    /// As [`SqlSession::run`], and bad input for values that do not fit.
+    pub fn run_with(
+        &mut self,
+        piece: &Piece,
+        values: Vec<ScalarValue>,
+        sink: &mut dyn Sink,
+        watch: &dyn Watch,
+    ) -> Result<Outcome, SqlError> {
+        if values.is_empty() {
+            return self.run(piece, sink, watch);
+        }
+        if !self.gives_rows(piece) {
+            return self.run(&self.filled_in(piece, &values)?, sink, watch);
+        }
+        self.guarded(piece, watch, |session| {
+            session.begin(piece, watch)?;
+            let start = Instant::now();
+            let logical = session.with_values(piece, values)?;
+            let plan = session.planner().plan_of(logical, watch)?;
+            let mut timing = StatementTiming {
+                planning: start.elapsed(),
+                ..StatementTiming::default()
+            };
+            let rows = session.stream(&plan, sink, watch, &mut timing)?.rows;
+            Ok(Outcome {
+                rows: Some(rows),
+                message: None,
+                timing,
+            })
+        })
+    }
+
+    /// Whether a statement changes what all sessions of the engine share beyond tables, or reads or
+    /// writes files of this machine: what it does, if so.
+    pub fn needs_operator(&self, piece: &Piece) -> Option<String> {
+        match recognise(piece).ok()? {
+            Statement::Set { name, .. } => {
+                let own =
+                    matches!(name.as_slice(), [one] if one == "threads" || one == "batch_rows");
+                (!own).then(|| format!("tierloom.{} is a setting of the machine", name.join(".")))
+            }
+            Statement::Copy(_) => Some("COPY writes a file of the server".to_owned()),
+            Statement::DataFusion => {
+                let parsed = parse(self.catalog.engine(), piece).ok()?;
+                matches!(parsed, Parsed::CreateExternalTable(_))
+                    .then(|| "CREATE EXTERNAL TABLE reads files of the server".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    fn described(
+        &mut self,
+        piece: &Piece,
+        given: &[Option<DataType>],
+        watch: &dyn Watch,
+    ) -> Result<Described, SqlError> {
+        self.begin(piece, watch)?;
+        let columns = match recognise(piece)? {
+            Statement::Show { name } => Some(self.settings.show(name.as_deref())?.schema()),
+            Statement::ExplainPlacement { query, .. } => {
+                Some(placement_plan::explain(self, &query, watch)?.schema())
+            }
+            Statement::DataFusion => return self.described_query(piece, given, watch),
+            _ => None,
+        };
+        Ok(Described {
+            parameters: Vec::new(),
+            columns,
+        })
+    }
+
+    fn described_query(
+        &mut self,
+        piece: &Piece,
+        given: &[Option<DataType>],
+        watch: &dyn Watch,
+    ) -> Result<Described, SqlError> {
+        let parsed = parse(self.catalog.engine(), piece)?;
+        let count = prepared::parameters_of(&parsed);
+        if !is_query(&parsed) {
+            let inferred = |at: usize| given.get(at).cloned().flatten().unwrap_or(DataType::Utf8);
+            return Ok(Described {
+                parameters: (0..count).map(inferred).collect(),
+                columns: None,
+            });
+        }
+        if count == 0 {
+            // The plan is cached for the text, so that running it finds it.
+            let text = piece.in_place(0, piece.tokens.len());
+            let plan = self.planner().physical(&text, watch)?;
+            return Ok(Described {
+                parameters: Vec::new(),
+                columns: Some(plan.schema()),
+            });
+        }
+        let logical = self.planner().logical(parsed)?;
+        let inferred = logical
+            .get_parameter_types()
+            .map_err(|e| SqlError::planning(&e))?;
+        let parameters: Vec<DataType> = (0..count)
+            .map(|at| {
+                let named = given.get(at).cloned().flatten();
+                let inferred = || inferred.get(&format!("${}", at + 1)).cloned().flatten();
+                named.or_else(inferred).unwrap_or(DataType::Utf8)
+            })
+            .collect();
+        let nulls = parameters.iter().map(ScalarValue::try_from);
+        let nulls = nulls.collect::<Result<Vec<_>, _>>();
+        let nulls = nulls.map_err(|e| SqlError::planning(&e))?;
+        let logical = bound(logical, nulls)?;
+        let plan = self.planner().plan_of(logical, watch)?;
+        Ok(Described {
+            parameters,
+            columns: Some(plan.schema()),
+        })
+    }
+
+    /// What comes before every statement.
+    fn begin(&mut self, piece: &Piece, watch: &dyn Watch) -> Result<(), SqlError> {
+        self.follow_pool(watch)?;
+        self.follow_others();
+        let words: Vec<&str> = piece.text.split_whitespace().collect();
+        self.running.text = words.join(" ");
+        Ok(())
+    }
+
+    fn with_values(
+        &self,
+        piece: &Piece,
+        values: Vec<ScalarValue>,
+    ) -> Result<LogicalPlan, SqlError> {
+        let parsed = parse(self.catalog.engine(), piece)?;
+        bound(self.planner().logical(parsed)?, values)
+    }
+
+    /// The statement with literals in the place of its parameters.
+    fn filled_in(&self, piece: &Piece, values: &[ScalarValue]) -> Result<Piece, SqlError> {
+        let parsed = parse(self.catalog.engine(), piece)?;
+        let text = prepared::filled_in(parsed, values)?;
+        let pieces = split(&text)?;
+        let one = pieces.into_iter().next();
+        one.ok_or_else(|| SqlError::failed("a statement without words"))
+    }
+
+    /// Runs `work` on a stack that is deep enough for the statement; a panic becomes an error.
+    fn guarded<T>(
+        &mut self,
+        piece: &Piece,
+        watch: &dyn Watch,
+        work: impl FnOnce(&mut Self) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        self.running.levels = self.views.levels_of(piece);
+        check_levels(piece, self.running.levels)?;
+        let done = stack::with(self.running.levels, || {
+            let work = AssertUnwindSafe(|| work(self));
+            // The state after a panic is the state that an error at the same point would leave.
+            std::panic::catch_unwind(work).unwrap_or_else(|panic| {
+                let panicked = EngineError::panicked("the statement", panic.as_ref());
+                Err(SqlError::from(panicked))
+            })
+        });
+        done.map_err(|e| self.mended(e, watch).or_at(piece.place))
+    }
+}
+
+fn bound(logical: LogicalPlan, values: Vec<ScalarValue>) -> Result<LogicalPlan, SqlError> {
+    let values: ParamValues = values.into();
+    logical
+        .with_param_values(values)
+        .map_err(|e| SqlError::planning(&e))
+}

@@ -1,0 +1,99 @@
+//! Several sessions of one engine, at the same time.
+
+use super::admission::AdmissionOptions;
+use super::catalog::Catalog;
+use super::planner::Running;
+use super::replay::Replay;
+use super::session::SqlSession;
+use super::shared::Seen;
+use datafusion::prelude::SessionContext;
+use std::sync::Arc;
+
+/// An engine with its tables, for any number of sessions at the same time.
+pub struct SharedEngine {
+    first: SqlSession,
+}
+
+impl SharedEngine {
+    /// Shares the engine of `session` with its tables, views and settings.
+    ///
+    /// `admission` limits what runs at the same time.
+    pub fn new(session: SqlSession, admission: AdmissionOptions) -> Self {
+        session.shared.admission.limit(admission);
+        session.shared.publish(&session.settings);
+        let mut first = session;
+        first.served = true;
+        SharedEngine { first }
+    }
+
+    /// DataFusion's context that sessions are copied from: functions and schemas that are added to
+    /// it are those of every later session.
+    pub fn context(&self) -> &SessionContext {
+        self.first.catalog.engine().context()
+    }
+
+    /// A new session; what it sets for itself ends with it.
+    pub fn session(&self) -> SqlSession {
+        let first = &self.first;
+        let mut seen = Seen::default();
+        let shared = Arc::clone(&first.shared);
+        let settings = shared.settings_since(&mut seen);
+        let settings = settings.unwrap_or_else(|| first.settings.clone());
+        shared.tables_since(&mut seen);
+        let options = first.catalog.engine().options();
+        let engine = first
+            .catalog
+            .engine()
+            .beside(options.threads, options.batch_rows);
+        SqlSession {
+            catalog: Catalog::beside(&first.catalog, engine),
+            views: first.views.clone(),
+            replay: Replay::default(),
+            settings,
+            storage: first.storage.clone(),
+            pool: first.pool.clone(),
+            drive: first.drive.clone(),
+            shared,
+            seen,
+            served: true,
+            running: Running::default(),
+        }
+    }
+
+    /// Statements that run now, and that wait for others to end.
+    pub fn load(&self) -> (usize, usize) {
+        self.first.shared.admission.load()
+    }
+}
+
+impl SqlSession {
+    /// A session for one query beside this one, with the settings that it has now.
+    pub fn fork(&self) -> SqlSession {
+        let own = &self.settings.engine;
+        let engine = self.catalog.engine().beside(own.threads, own.batch_rows);
+        SqlSession {
+            catalog: Catalog::beside(&self.catalog, engine),
+            views: self.views.clone(),
+            replay: Replay::default(),
+            settings: self.settings.clone(),
+            storage: self.storage.clone(),
+            pool: self.pool.clone(),
+            drive: self.drive.clone(),
+            shared: Arc::clone(&self.shared),
+            seen: self.seen,
+            served: true,
+            running: Running::default(),
+        }
+    }
+
+    /// Before a statement: what other sessions have changed since the last one.
+    pub(super) fn follow_others(&mut self) {
+        if let Some(common) = self.shared.settings_since(&mut self.seen) {
+            self.settings.follow(&common);
+        }
+        if self.shared.tables_since(&mut self.seen) {
+            // Prepared statements hold the tables that they were planned with.
+            self.replay.prepare_again(self.catalog.engine());
+        }
+    }
+}

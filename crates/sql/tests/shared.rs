@@ -1,0 +1,258 @@
+//! Several sessions on one engine: what they share, what each has for itself, and what happens when
+//! they change the same table.
+
+use arrow::array::AsArray;
+use arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::ScalarValue;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tierloom_engine::EngineOptions;
+use tierloom_memory::{FakeBackend, FakeNode, PageSize, fake_topology};
+use tierloom_sql::{
+    AdmissionOptions, CollectedRows, Outcome, SharedEngine, Silent, SqlError, SqlOptions,
+    SqlSession, Watch, split,
+};
+
+fn engine(admission: AdmissionOptions) -> SharedEngine {
+    let node = |node, cpus| FakeNode {
+        node,
+        cpus,
+        memory_bytes: 4 << 30,
+    };
+    let topology = fake_topology(&[node(0, 2), node(1, 0)]).unwrap();
+    let session = SqlSession::new(SqlOptions {
+        engine: EngineOptions::tuned(2),
+        topology,
+        page_size: PageSize::Base,
+        placement: "dram".parse().unwrap(),
+        backend: Arc::new(FakeBackend::with_nodes(&[(0, 4 << 30), (1, 4 << 30)])),
+    });
+    SharedEngine::new(session.unwrap(), admission)
+}
+
+fn run(session: &mut SqlSession, text: &str) -> Result<(Outcome, CollectedRows), SqlError> {
+    let mut rows = CollectedRows::default();
+    let mut last = Outcome::default();
+    for piece in split(text)? {
+        last = session.run(&piece, &mut rows, &Silent::default())?;
+    }
+    Ok((last, rows))
+}
+
+fn number(session: &mut SqlSession, text: &str) -> i64 {
+    let (_, rows) = run(session, text).unwrap();
+    let batch = rows
+        .batches
+        .iter()
+        .find(|batch| batch.num_rows() > 0)
+        .unwrap();
+    batch.column(0).as_primitive::<Int64Type>().value(0)
+}
+
+const MADE: &str = "CREATE TABLE t AS SELECT * FROM (VALUES (1), (2), (3)) AS v(a)";
+
+#[test]
+fn tables_and_views_of_one_session_are_those_of_all_and_settings_are_its_own() {
+    let engine = engine(AdmissionOptions::default());
+    let (mut one, mut two) = (engine.session(), engine.session());
+    run(&mut one, MADE).unwrap();
+    run(&mut one, "CREATE VIEW v AS SELECT sum(a) AS s FROM t").unwrap();
+    assert_eq!(number(&mut two, "SELECT s FROM v"), 6);
+    run(&mut one, "SET datafusion.execution.time_zone = '+05:00'").unwrap();
+    run(&mut one, "SET tierloom.batch_rows = 77").unwrap();
+    for (session, zone, rows) in [(&mut one, "+05:00", "77"), (&mut two, "", "16384")] {
+        let (_, shown) = run(session, "SHOW tierloom.batch_rows").unwrap();
+        assert_eq!(shown.batches[0].column(1).as_string::<i32>().value(0), rows);
+        let (_, shown) = run(session, "SHOW datafusion.execution.time_zone").unwrap();
+        let value = shown.batches[0].column(1).as_string::<i32>();
+        assert_eq!(value.iter().flatten().next().unwrap_or(""), zone);
+    }
+    let tables = two.tables();
+    assert!(
+        tables.iter().any(|t| t.name == "v" && t.kind == "view"),
+        "{tables:?}"
+    );
+}
+
+#[test]
+fn a_session_finds_a_table_that_another_has_replaced_and_prepared_statements_follow() {
+    let engine = engine(AdmissionOptions::default());
+    let (mut one, mut two) = (engine.session(), engine.session());
+    run(&mut one, MADE).unwrap();
+    run(&mut two, "PREPARE p AS SELECT sum(a) FROM t").unwrap();
+    assert_eq!(number(&mut two, "EXECUTE p"), 6);
+    assert_eq!(number(&mut two, "SELECT sum(a) FROM t"), 6);
+    run(&mut one, "CREATE OR REPLACE TABLE t AS SELECT 40 AS a").unwrap();
+    assert_eq!(number(&mut two, "EXECUTE p"), 40);
+    assert_eq!(number(&mut two, "SELECT sum(a) FROM t"), 40);
+    assert!(run(&mut one, "EXECUTE p").is_err());
+    run(&mut one, "DROP TABLE t").unwrap();
+    assert!(run(&mut two, "SELECT sum(a) FROM t").is_err());
+}
+
+#[test]
+fn readers_find_either_the_old_or_the_new_table_while_it_is_replaced() {
+    let engine = engine(AdmissionOptions::default());
+    let mut writer = engine.session();
+    run(
+        &mut writer,
+        "CREATE TABLE t AS SELECT 1 AS a; CREATE VIEW v AS SELECT a FROM t",
+    )
+    .unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut reader = engine.session();
+                let mut seen = 0;
+                while !done.load(Ordering::SeqCst) {
+                    for text in ["SELECT max(a) FROM t", "SELECT max(a) FROM v"] {
+                        let now = number(&mut reader, text);
+                        assert!(now == 1 || now >= 100, "{now}");
+                        seen += 1;
+                    }
+                }
+                assert!(seen > 0);
+            });
+        }
+        let stop = StopAtEnd(&done);
+        for n in 100..140 {
+            let text = format!("CREATE OR REPLACE TABLE t AS SELECT {n} AS a");
+            run(&mut writer, &text).unwrap();
+        }
+        drop(stop);
+    });
+    assert_eq!(number(&mut engine.session(), "SELECT max(a) FROM v"), 139);
+}
+
+/// Lets readers end, also if the writer fails.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn of_sessions_that_make_the_same_table_at_once_one_makes_it() {
+    let engine = engine(AdmissionOptions::default());
+    let made: Vec<bool> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| run(&mut engine.session(), MADE).is_ok()))
+            .collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    assert_eq!(made.iter().filter(|made| **made).count(), 1, "{made:?}");
+    assert_eq!(number(&mut engine.session(), "SELECT count(*) FROM t"), 3);
+}
+
+#[test]
+fn placements_are_those_of_the_machine_and_other_sessions_see_them() {
+    let engine = engine(AdmissionOptions::default());
+    let (mut one, mut two) = (engine.session(), engine.session());
+    run(&mut one, MADE).unwrap();
+    run(&mut one, "SET tierloom.placement = 'cxl'").unwrap();
+    let (_, shown) = run(&mut two, "SHOW tierloom.placement").unwrap();
+    let values = shown.batches[0].column(1).as_string::<i32>();
+    assert!(
+        values.iter().flatten().any(|value| value == "cxl"),
+        "{values:?}"
+    );
+    run(&mut two, "CREATE TABLE u AS SELECT 1 AS a").unwrap();
+    let wanted = "SELECT count(*) FROM tier_columns WHERE wanted <> 'cxl' AND table_name = 'u'";
+    // What the table wants is written with the node, so it is compared with that of the first.
+    let same = "SELECT count(DISTINCT wanted) FROM tier_columns";
+    assert_eq!(number(&mut two, same), 1, "{wanted}");
+    let error = run(&mut two, "SET tierloom.routing = off").unwrap_err();
+    assert!(error.to_string().contains("share the engine"), "{error}");
+}
+
+#[test]
+fn what_needs_an_operator_is_told_before_it_runs() {
+    let engine = engine(AdmissionOptions::default());
+    let session = engine.session();
+    let needs = |text: &str| session.needs_operator(&split(text).unwrap()[0]);
+    for text in [
+        "SET tierloom.placement = 'cxl'",
+        "SET tierloom.memory.join = 'cxl'",
+        "COPY (SELECT 1) TO 'x.csv'",
+        "CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/passwd'",
+    ] {
+        assert!(needs(text).is_some(), "{text}");
+    }
+    for text in [
+        "SET tierloom.threads = 1",
+        "SELECT 1",
+        "CREATE TABLE x AS SELECT 1 AS a",
+    ] {
+        assert_eq!(needs(text), None, "{text}");
+    }
+}
+
+#[test]
+fn parameters_have_types_before_they_have_values() {
+    let engine = engine(AdmissionOptions::default());
+    let mut session = engine.session();
+    run(&mut session, MADE).unwrap();
+    let text = "SELECT a, $2 AS b FROM t WHERE a > $1";
+    let piece = &split(text).unwrap()[0];
+    let watch = Silent::default();
+    let described = session.describe(piece, &[], &watch).unwrap();
+    assert_eq!(described.parameters, [DataType::Int64, DataType::Utf8]);
+    let columns = described.columns.unwrap();
+    assert_eq!(columns.field(0).data_type(), &DataType::Int64);
+    let mut rows = CollectedRows::default();
+    let values = vec![ScalarValue::from(1_i64), ScalarValue::from("it's")];
+    let outcome = session.run_with(piece, values, &mut rows, &watch).unwrap();
+    assert_eq!(outcome.rows, Some(2));
+    assert_eq!(
+        rows.batches[0].schema().field(0).data_type(),
+        columns.field(0).data_type()
+    );
+    let make = &split("CREATE TABLE u AS SELECT $1 AS a").unwrap()[0];
+    for value in ["it's", "a''b", "\\'", "\\''; DROP TABLE t; --", "ö\n$1"] {
+        let values = vec![ScalarValue::from(value)];
+        session.run_with(make, values, &mut rows, &watch).unwrap();
+        let (_, kept) = run(&mut session, "SELECT a FROM u").unwrap();
+        let kept = arrow::compute::cast(kept.batches[0].column(0), &DataType::Utf8).unwrap();
+        assert_eq!(kept.as_string::<i32>().value(0), value);
+        run(&mut session, "DROP TABLE u").unwrap();
+    }
+    assert_eq!(number(&mut session, "SELECT count(*) FROM t"), 3);
+}
+
+#[test]
+fn a_statement_that_waits_for_others_too_long_fails_and_the_others_do_not() {
+    let engine = engine(AdmissionOptions {
+        statements: 1,
+        operator_bytes: None,
+        patience: Duration::from_millis(50),
+    });
+    let mut setup = engine.session();
+    run(
+        &mut setup,
+        "CREATE TABLE n AS SELECT * FROM generate_series(1, 3000) AS g(a)",
+    )
+    .unwrap();
+    let slow = "SELECT count(*) FROM n x, n y, n z WHERE x.a + y.a + z.a = 7";
+    let stop = Silent::default();
+    std::thread::scope(|scope| {
+        let mut session = engine.session();
+        let piece = split(slow).unwrap().remove(0);
+        let stop = &stop;
+        let running = scope.spawn(move || session.run(&piece, &mut CollectedRows::default(), stop));
+        while engine.load().0 == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let error = run(&mut engine.session(), "SELECT count(*) FROM n").unwrap_err();
+        assert!(matches!(error, SqlError::Busy(_)), "{error}");
+        stop.stop().store(true, Ordering::SeqCst);
+        assert_eq!(running.join().unwrap().unwrap_err(), SqlError::Interrupted);
+    });
+    assert_eq!(
+        number(&mut engine.session(), "SELECT count(*) FROM n"),
+        3000
+    );
+}
