@@ -1,6 +1,7 @@
 //! Steps that check format, lints, documentation and tests, and that other builds compile.
 
 use crate::notes;
+use crate::python::install_clients;
 use crate::sqlfuzz::install_duckdb;
 use anyhow::{Result, bail};
 use tierloom_testing::{Kind, NOTES, Note};
@@ -13,7 +14,7 @@ pub fn fmt(shell: &Shell) -> Result<()> {
 pub fn lint(shell: &Shell) -> Result<()> {
     Ok(cmd!(
         shell,
-        "cargo clippy --workspace --all-targets --quiet -- -D warnings"
+        "cargo clippy --workspace --features tierloom/serve --all-targets --quiet -- -D warnings"
     )
     .run()?)
 }
@@ -26,8 +27,12 @@ pub fn doc(shell: &Shell) -> Result<()> {
 
 pub fn tests(shell: &Shell) -> Result<()> {
     install_duckdb(shell)?;
+    install_clients(shell)?;
     // One run reports all failures.
-    let test = cmd!(shell, "cargo test --workspace --no-fail-fast");
+    let test = cmd!(
+        shell,
+        "cargo test --workspace --features tierloom/serve --no-fail-fast"
+    );
     Ok(test.env(NOTES, notes::file(shell)).run()?)
 }
 

@@ -31,7 +31,7 @@ pub fn sqlfuzz(shell: &Shell) -> Result<()> {
     // once more.
     cmd!(
         shell,
-        "cargo test --workspace --no-run --quiet --test cases"
+        "cargo test --workspace --features tierloom/serve --no-run --quiet --test cases"
     )
     .run()?;
     Ok(cmd!(shell, "target/debug/tierloom-sqlfuzz --seconds 60").run()?)

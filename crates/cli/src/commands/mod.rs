@@ -13,6 +13,7 @@ pub mod pool;
 pub mod predict;
 pub mod report;
 pub mod run;
+pub mod serve;
 // A build without the SQL engine has this command only to say so.
 #[cfg_attr(not(feature = "sql"), path = "sql/no_engine.rs")]
 pub mod sql;

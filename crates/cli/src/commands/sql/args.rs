@@ -18,7 +18,7 @@ pub enum VerifyArg {
 }
 
 /// How CSV files are read
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct CsvArgs {
     /// Field separator of CSV files, one character; default: a comma, or a tab in .tsv files
     #[arg(long, value_name = "CHAR")]

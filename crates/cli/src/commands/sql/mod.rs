@@ -14,7 +14,7 @@ mod shell;
 mod show;
 pub mod watch;
 
-pub use args::{Args, CsvArgs};
+pub use args::{Args, CsvArgs, VerifyArg};
 
 use crate::failure::Failure;
 

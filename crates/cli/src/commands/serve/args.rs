@@ -1,0 +1,80 @@
+//! Command line arguments of `tierloom serve`, unchecked.
+
+use crate::commands::pool::access::AccessArgs;
+use crate::commands::sql::{CsvArgs, VerifyArg};
+use crate::commands::topology::MachineArgs;
+use std::path::PathBuf;
+use tierloom_text::{Bytes, Seconds};
+
+/// Serve tables to clients of PostgreSQL, until Ctrl-C or SIGTERM
+///
+/// Every connection has a session of its own on the same tables. Without names and passwords,
+/// connections come from this machine alone.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Address to listen on: IP:PORT (port 0 for a free one), or the path of a Unix socket such as
+    /// /run/tierloom/.s.PGSQL.5432; repeat for more
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    pub pg: Vec<String>,
+    /// Names and passwords, a line NAME:PASSWORD each, in a file that nobody else can read. Without
+    /// it, TIERLOOM_PASSWORD in the environment holds one password for all names
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// A name that may change settings of the machine and use its files; repeat for more. With
+    /// neither passwords nor operators, everybody may
+    #[arg(long, value_name = "NAME")]
+    pub operator: Vec<String>,
+    /// Certificate of the server, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Take connections of other machines without TLS
+    #[arg(long)]
+    pub allow_plain: bool,
+    /// Clients at the same time
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub connections: usize,
+    /// Statements that run at the same time; others wait in order. Default: half of the worker
+    /// threads, at least 2
+    #[arg(long, value_name = "N")]
+    pub running: Option<usize>,
+    /// A statement waits for others to end while operators use this much memory, as in 8GiB
+    #[arg(long, value_name = "SIZE")]
+    pub operator_memory: Option<Bytes>,
+    /// How long a statement waits for others before it fails
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub patience: Seconds,
+    /// Load PATH as table NAME: a CSV, Parquet or Arrow IPC file, or a folder of files of one kind;
+    /// repeat for more tables
+    #[arg(short = 't', long = "table", value_name = "NAME=PATH")]
+    pub tables: Vec<String>,
+    /// Use the tables of a pool, named by its first member; files of --table are kept in it, and
+    /// attached instead of loaded if the pool has them as they are
+    #[arg(long, value_name = "POOL")]
+    pub pool: Option<PathBuf>,
+    /// When the data of the pool's tables are checked against their checksums
+    #[arg(long, value_enum, default_value_t, requires = "pool")]
+    pub verify: VerifyArg,
+    #[command(flatten)]
+    pub pool_access: AccessArgs,
+    /// Generate benchmark data as tables: ssb:SF, tpch:SF or tpcds:SF (scale factor); repeat for
+    /// more
+    #[arg(long, value_name = "WHAT:SF")]
+    pub generate: Vec<String>,
+    #[command(flatten)]
+    pub csv: CsvArgs,
+    /// Where columns are placed: dram, cxl, a node, weights (3:2, dram:3,cxl:2), tier, columns:N,
+    /// columns:P%
+    #[arg(long, value_name = "PLACEMENT", default_value = "dram")]
+    pub placement: String,
+    /// Worker threads; default: all CPUs this process may use
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Page size of columns: 4k, thp, 2m or 1g (2m and 1g require a hugetlb pool)
+    #[arg(long, value_name = "SIZE", default_value = "thp")]
+    pub pages: String,
+    #[command(flatten)]
+    pub here: MachineArgs,
+}

@@ -1,0 +1,110 @@
+//! The command in a build with the server.
+//!
+//! Everything that can be wrong in the arguments and in the files of passwords and certificates is
+//! found before tables are loaded. The server is the part of the crate `tierloom_serve`.
+
+use super::Args;
+use crate::commands::sql;
+use crate::failure::Failure;
+use crate::{output, stop};
+use tierloom_serve::{
+    Address, Certificate, PASSWORD_VARIABLE, Passwords, ServeError, ServeOptions, serve,
+};
+use tierloom_sql::{AdmissionOptions, SharedEngine};
+
+/// Loads the tables and serves them until the user stops it.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let options = options(args)?;
+    let plan = sql::plan::SqlPlan::resolve(&like_sql(args))?;
+    let admission = admission(args, plan.options.engine.threads)?;
+    sql::quiet_workers();
+    let session = sql::open::session(&plan)?;
+    if options.passwords.is_none() {
+        note!("note: no password is needed to connect from this machine");
+    }
+    let engine = SharedEngine::new(session, admission);
+    let ready = |addresses: &[Address]| {
+        for address in addresses {
+            // Somebody may wait for this line; if nobody reads it, that is no harm.
+            let _ = output::print(&format!("serving {address}\n"));
+        }
+    };
+    Ok(serve(engine, &options, ready, stop::flag())?)
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        match error {
+            ServeError::Input(message) => Failure::input(message),
+            ServeError::Failed(message) => Failure::runtime(message),
+        }
+    }
+}
+
+fn options(args: &Args) -> Result<ServeOptions, Failure> {
+    let addresses = args.pg.iter().map(|text| {
+        let address: Result<Address, String> = text.parse();
+        address.map_err(|e| Failure::input(format!("--pg {e}")))
+    });
+    let passwords = match &args.password_file {
+        Some(path) => Some(Passwords::read(path)?),
+        None => match std::env::var(PASSWORD_VARIABLE) {
+            Ok(password) if password.is_empty() => {
+                return Err(Failure::input(format!("{PASSWORD_VARIABLE} is empty")));
+            }
+            Ok(password) => Some(Passwords::One(password)),
+            Err(std::env::VarError::NotPresent) => None,
+            Err(error) => return Err(Failure::input(format!("{PASSWORD_VARIABLE}: {error}"))),
+        },
+    };
+    let certificate = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(Certificate::read(certificate, key)?),
+        _ => None,
+    };
+    if args.connections == 0 {
+        return Err(Failure::input("--connections 0: expected at least 1"));
+    }
+    Ok(ServeOptions {
+        addresses: addresses.collect::<Result<_, _>>()?,
+        passwords,
+        certificate,
+        allow_plain: args.allow_plain,
+        operators: args.operator.clone(),
+        connections: args.connections,
+    })
+}
+
+fn admission(args: &Args, threads: usize) -> Result<AdmissionOptions, Failure> {
+    if args.running == Some(0) {
+        return Err(Failure::input("--running 0: expected at least 1"));
+    }
+    let patience = args.patience.duration();
+    Ok(AdmissionOptions {
+        statements: args.running.unwrap_or((threads / 2).max(2)),
+        operator_bytes: args.operator_memory.map(|bytes| bytes.0),
+        patience: patience.unwrap_or(std::time::Duration::MAX),
+    })
+}
+
+/// What loads the tables, as arguments of `tierloom sql`.
+fn like_sql(args: &Args) -> sql::Args {
+    sql::Args {
+        // No statements: without any, they would be read from the terminal.
+        command: Some(String::new()),
+        file: None,
+        tables: args.tables.clone(),
+        pool: args.pool.clone(),
+        verify: args.verify,
+        pool_access: args.pool_access.clone(),
+        generate: args.generate.clone(),
+        csv: args.csv.clone(),
+        format: "table".to_owned(),
+        output: None,
+        max_rows: 0,
+        timing: false,
+        placement: args.placement.clone(),
+        threads: args.threads,
+        pages: args.pages.clone(),
+        here: args.here.clone(),
+    }
+}

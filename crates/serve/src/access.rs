@@ -1,0 +1,146 @@
+//! Who may connect: names and passwords, checked by SCRAM-SHA-256.
+
+use super::ServeError;
+use async_trait::async_trait;
+use pgwire::api::auth::sasl::scram::{SCRAM_ITERATIONS, gen_salted_password};
+use pgwire::api::auth::{AuthSource, LoginInfo, Password};
+use pgwire::error::{PgWireError, PgWireResult};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+/// Environment variable with one password for all names.
+pub const PASSWORD_VARIABLE: &str = "TIERLOOM_PASSWORD";
+
+/// Passwords of those who may connect.
+#[derive(Clone)]
+pub enum Passwords {
+    /// By name.
+    ByName(BTreeMap<String, String>),
+    /// One for every name.
+    One(String),
+}
+
+impl fmt::Debug for Passwords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Passwords must not get into messages.
+        f.write_str("Passwords")
+    }
+}
+
+impl Passwords {
+    /// Reads a file with a line `name:password` per name; empty lines and lines that begin with `#`
+    /// do not count.
+    ///
+    /// # Errors
+    /// Bad input: a file that cannot be read, that others can read, or a line of another form.
+    pub fn read(path: &Path) -> Result<Self, ServeError> {
+        let shown = path.display();
+        let wrong = |problem: String| ServeError::input(format!("{shown}: {problem}"));
+        let text = std::fs::read_to_string(path).map_err(|e| wrong(format!("cannot read: {e}")))?;
+        only_ours(path).map_err(wrong)?;
+        let mut names = BTreeMap::new();
+        for (line, number) in text.lines().zip(1..) {
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (name, password) = line
+                .split_once(':')
+                .filter(|(name, password)| !name.is_empty() && !password.is_empty())
+                .ok_or_else(|| wrong(format!("line {number}: expected name:password")))?;
+            if names.insert(name.to_owned(), password.to_owned()).is_some() {
+                return Err(wrong(format!(
+                    "line {number}: {name} has a password already"
+                )));
+            }
+        }
+        if names.is_empty() {
+            return Err(wrong("there is no line name:password".to_owned()));
+        }
+        Ok(Passwords::ByName(names))
+    }
+
+    /// Whether somebody can connect under this name.
+    pub fn knows(&self, name: &str) -> bool {
+        match self {
+            Passwords::ByName(names) => names.contains_key(name),
+            Passwords::One(_) => true,
+        }
+    }
+
+    fn of(&self, name: &str) -> Option<&str> {
+        match self {
+            Passwords::ByName(names) => names.get(name).map(String::as_str),
+            Passwords::One(password) => Some(password),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn only_ours(path: &Path) -> Result<(), String> {
+    use std::os::unix::fs::MetadataExt;
+    let mode = std::fs::metadata(path).map_err(|e| e.to_string())?.mode();
+    match mode & 0o077 {
+        0 => Ok(()),
+        _ => Err("other users can read it; chmod 600 it first".to_owned()),
+    }
+}
+
+#[cfg(not(unix))]
+fn only_ours(_: &Path) -> Result<(), String> {
+    Ok(())
+}
+
+#[async_trait]
+impl AuthSource for Passwords {
+    async fn get_password(&self, login: &LoginInfo) -> PgWireResult<Password> {
+        let mut salt = [0; 16];
+        getrandom::fill(&mut salt).map_err(|e| PgWireError::ApiError(e.to_string().into()))?;
+        let mut nobody = [0; 16];
+        getrandom::fill(&mut nobody).map_err(|e| PgWireError::ApiError(e.to_string().into()))?;
+        // A name that is not known gets a password that nobody has: the exchange is the same, so
+        // that it does not tell which names there are.
+        let known = login.user().and_then(|name| self.of(name));
+        let unknown: String = nobody.iter().map(|byte| format!("{byte:02x}")).collect();
+        let password = known.unwrap_or(&unknown);
+        let salted = gen_salted_password(password, &salt, SCRAM_ITERATIONS);
+        Ok(Password::new(Some(salt.to_vec()), salted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn read(text: &str, mode: u32) -> Result<Passwords, ServeError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(file.path(), mode).unwrap();
+        Passwords::read(file.path())
+    }
+
+    #[test]
+    fn names_and_passwords_with_colons_are_read() {
+        let passwords = read("# ours\n\nada:se:cret\nbob:x\n", 0o600).unwrap();
+        assert_eq!(passwords.of("ada"), Some("se:cret"));
+        assert_eq!(passwords.of("eve"), None);
+        assert!(!format!("{passwords:?}").contains("cret"));
+    }
+
+    #[test]
+    fn a_file_that_gives_no_protection_is_refused_with_its_line() {
+        for (text, mode, part) in [
+            ("ada:x\n", 0o644, "chmod 600"),
+            ("ada:x\nbob\n", 0o600, "line 2: expected name:password"),
+            (":x\n", 0o600, "line 1"),
+            ("ada:\n", 0o600, "line 1"),
+            ("ada:x\nada:y\n", 0o600, "has a password already"),
+            ("\n", 0o600, "no line"),
+        ] {
+            let error = read(text, mode).unwrap_err().to_string();
+            assert!(error.contains(part), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The catalog of PostgreSQL: tables and functions that clients ask when they connect, list tables
+//! or complete names; and statements about them, read as PostgreSQL means them.
+
+use super::ServeError;
+use super::clients::Clients;
+use arrow::array::StringArray;
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
+use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
+use datafusion_pg_catalog::setup_pg_catalog;
+use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+use regex::Regex;
+use std::sync::Arc;
+use tierloom_engine::SystemTable;
+use tierloom_sql::{Piece, SharedEngine, split};
+
+/// The version of PostgreSQL that clients take the server for.
+pub(crate) const SERVER_VERSION: &str = "16.6";
+
+/// The catalog of the engine in which its tables are.
+const CATALOG: &str = "datafusion";
+
+/// Adds the catalog's tables and functions, and the table of sessions, to all sessions of `engine`.
+pub(crate) fn add(engine: &SharedEngine, clients: &Clients) -> std::result::Result<(), ServeError> {
+    let context = engine.context();
+    setup_pg_catalog(context, CATALOG, EmptyContextProvider).map_err(ServeError::failed)?;
+    let sessions = Arc::new(SystemTable(clients.clone()));
+    context
+        .register_table("tierloom_sessions", sessions)
+        .map_err(ServeError::failed)?;
+    let version = format!(
+        "PostgreSQL {SERVER_VERSION} (Tierloom {})",
+        env!("CARGO_PKG_VERSION")
+    );
+    context.register_udf(constant("version", Some(version)));
+    // Clients give locks back before they use a connection again; there are none.
+    context.register_udf(constant("pg_advisory_unlock_all", None));
+    Ok(())
+}
+
+/// A function without arguments.
+fn constant(name: &str, value: Option<String>) -> ScalarUDF {
+    let give = move |_: &[ColumnarValue]| -> Result<ColumnarValue> {
+        Ok(ColumnarValue::Scalar(ScalarValue::Utf8(value.clone())))
+    };
+    let give = Arc::new(give);
+    create_udf(name, Vec::new(), DataType::Utf8, Volatility::Stable, give)
+}
+
+/// Turns statements in PostgreSQL's words into those of the engine.
+pub(crate) struct Rewriter {
+    parser: PostgresCompatibilityParser,
+    functions: Regex,
+}
+
+/// Parts of statements about the catalog.
+const OF_CATALOG: [&str; 7] = [
+    "pg_",
+    "information_schema",
+    "current_schema",
+    "current_database",
+    "current_user",
+    "session_user",
+    "::reg",
+];
+
+/// Numbers of functions compared with 0, for none. The catalog has their names, and `-` for none.
+const FUNCTIONS: &str = r"(?i)(?-u:\b)(typ(?:receive|send|input|output))\s*(!=|<>|=)\s*0(?-u:\b)";
+
+impl Rewriter {
+    pub fn new() -> Self {
+        Rewriter {
+            parser: PostgresCompatibilityParser::new(),
+            functions: Regex::new(FUNCTIONS).expect("the pattern is valid"),
+        }
+    }
+
+    /// A statement about the catalog, rewritten; `None` for all others, which mean the same here.
+    pub fn first(&self, piece: &Piece) -> Option<Piece> {
+        let text = piece.text.to_lowercase();
+        let about = OF_CATALOG.iter().any(|part| text.contains(part));
+        about.then(|| self.rewritten(piece)).flatten()
+    }
+
+    /// A statement that the engine did not understand, rewritten; `None` if that changes nothing.
+    pub fn after_failure(&self, piece: &Piece) -> Option<Piece> {
+        self.rewritten(piece)
+    }
+
+    fn rewritten(&self, piece: &Piece) -> Option<Piece> {
+        let text = self.functions.replace_all(&piece.text, "$1 $2 '-'");
+        let statement = self.parser.parse(&text).ok()?.into_iter().next()?;
+        let text = statement.to_string();
+        if text == piece.text {
+            return None;
+        }
+        split(&text).ok()?.into_iter().next()
+    }
+}
+
+/// A row of one text, for SHOW.
+pub(crate) fn text_row(name: &str, value: &str) -> Option<arrow::array::RecordBatch> {
+    let value: StringArray = [Some(value)].into_iter().collect();
+    arrow::array::RecordBatch::try_from_iter([(name, Arc::new(value) as _)]).ok()
+}

@@ -1,0 +1,55 @@
+//! SQL sessions over the PostgreSQL protocol.
+//!
+//! ```text
+//!  socket ─ pgwire ─► startup.rs   who may connect (access.rs), TLS (tls.rs)
+//!                 ├─► simple.rs    statements of a text, one after the other
+//!                 ├─► extended.rs  prepared statements, parameters, portals
+//!                 └─► clients.rs   cancel requests
+//!                        │ action.rs: BEGIN, SET, SHOW, COPY ... or a statement of the engine
+//!                        ▼
+//!                     running.rs   a thread with the session ── bounded channel ──► rows
+//! ```
+//! Sockets have a runtime of their own: a query that keeps all workers of the engine busy delays
+//! neither a cancel request nor another connection.
+
+mod access;
+mod action;
+mod catalog;
+mod clients;
+mod connection;
+mod copy;
+mod errors;
+mod extended;
+mod listen;
+mod peer;
+mod rows;
+mod running;
+mod simple;
+mod startup;
+mod tls;
+mod variables;
+
+pub use access::{PASSWORD_VARIABLE, Passwords};
+pub use listen::{Address, ServeOptions, serve};
+pub use tls::Certificate;
+
+/// Why a server did not start or ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServeError {
+    /// An option or a file that it names; nothing was started.
+    #[error("{0}")]
+    Input(String),
+    /// The system refused something.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl ServeError {
+    fn input(message: impl std::fmt::Display) -> Self {
+        ServeError::Input(message.to_string())
+    }
+
+    fn failed(message: impl std::fmt::Display) -> Self {
+        ServeError::Failed(message.to_string())
+    }
+}

@@ -1,0 +1,188 @@
+//! Rows of the engine as those of the protocol.
+
+use super::copy::CopyFormat;
+use super::errors::error;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_pg::datatypes::{arrow_schema_to_pg_fields, field_into_pg_type};
+use arrow_pg::encoder::{Encoder, encode_value};
+use pgwire::api::portal::Format;
+use pgwire::api::results::{CopyEncoder, DataRowEncoder, FieldInfo};
+use pgwire::error::PgWireResult;
+use pgwire::messages::copy::CopyData;
+use pgwire::messages::data::DataRow;
+use std::sync::Arc;
+
+/// How rows leave the server.
+#[derive(Debug, Clone)]
+pub(crate) enum Shape {
+    /// As rows of a result, with a format per column.
+    Rows(Format),
+    /// As data of `COPY ... TO STDOUT`.
+    Copy(CopyFormat),
+}
+
+/// Some rows, encoded.
+pub(crate) enum Encoded {
+    Rows(Vec<DataRow>),
+    Copy(Vec<CopyData>),
+}
+
+/// Encodes the batches of one statement.
+pub(crate) struct Rows {
+    shape: Shape,
+    /// The columns as they are sent: types that the protocol does not have are text.
+    pub schema: SchemaRef,
+    pub fields: Arc<Vec<FieldInfo>>,
+    /// Whether the header of a copy was sent.
+    begun: bool,
+}
+
+/// Rows that are encoded before some are sent.
+pub(crate) const AT_ONCE: usize = 1024;
+
+/// The schema that clients see: types without a counterpart in PostgreSQL are text.
+pub(crate) fn visible(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| -> FieldRef {
+        match field_into_pg_type(field) {
+            Ok(_) => Arc::clone(field),
+            Err(_) => Arc::new(Field::new(
+                field.name(),
+                DataType::Utf8,
+                field.is_nullable(),
+            )),
+        }
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The columns as the protocol describes them.
+///
+/// # Errors
+/// Formats for another number of columns.
+pub(crate) fn fields(schema: &Schema, format: &Format) -> PgWireResult<Vec<FieldInfo>> {
+    if let Format::Individual(formats) = format
+        && formats.len() != schema.fields().len()
+    {
+        return Err(error(
+            "08P01",
+            format!(
+                "there are {} formats for {} columns",
+                formats.len(),
+                schema.fields().len()
+            ),
+        ));
+    }
+    arrow_schema_to_pg_fields(schema, format, None)
+}
+
+impl Rows {
+    /// For rows of `schema`; `described` is what the client was told before, if it was.
+    pub fn new(
+        shape: Shape,
+        schema: &SchemaRef,
+        described: Option<&SchemaRef>,
+    ) -> PgWireResult<Self> {
+        let schema = match described {
+            Some(described) if described.fields().len() == schema.fields().len() => {
+                Arc::clone(described)
+            }
+            Some(_) => {
+                return Err(error(
+                    "0A000",
+                    "cached plan must not change result type: prepare the statement again",
+                ));
+            }
+            None => visible(schema),
+        };
+        let format = match &shape {
+            Shape::Rows(format) => format.clone(),
+            Shape::Copy(CopyFormat::Binary) => Format::UnifiedBinary,
+            Shape::Copy(_) => Format::UnifiedText,
+        };
+        Ok(Rows {
+            fields: Arc::new(fields(&schema, &format)?),
+            schema,
+            shape,
+            begun: false,
+        })
+    }
+
+    /// Encodes rows `from..to` of a batch whose columns were [fitted](Rows::fitted).
+    pub fn encode(
+        &mut self,
+        columns: &[ArrayRef],
+        from: usize,
+        to: usize,
+    ) -> PgWireResult<Encoded> {
+        match self.shape.clone() {
+            Shape::Rows(_) => Ok(Encoded::Rows(self.rows_of(columns, from, to)?)),
+            Shape::Copy(format) => {
+                let encoder = format.encoder(Arc::clone(&self.fields));
+                let mut items = self.items(encoder, columns, from, to)?;
+                if format == CopyFormat::Binary
+                    && std::mem::replace(&mut self.begun, true)
+                    && let Some(first) = items.first_mut()
+                {
+                    // Every encoder begins with the header, which belongs to the first row alone.
+                    *first = CopyData::new(first.data.slice(CopyFormat::HEADER_BYTES..));
+                }
+                Ok(Encoded::Copy(items))
+            }
+        }
+    }
+
+    /// Rows `from..to` as those of a result.
+    pub fn rows_of(
+        &self,
+        columns: &[ArrayRef],
+        from: usize,
+        to: usize,
+    ) -> PgWireResult<Vec<DataRow>> {
+        let encoder = DataRowEncoder::new(Arc::clone(&self.fields));
+        self.items(encoder, columns, from, to)
+    }
+
+    fn items<E: Encoder>(
+        &self,
+        mut encoder: E,
+        columns: &[ArrayRef],
+        from: usize,
+        to: usize,
+    ) -> PgWireResult<Vec<E::Item>> {
+        let mut items = Vec::with_capacity(to - from);
+        for row in from..to {
+            for (index, column) in columns.iter().enumerate() {
+                let (field, info) = (self.schema.field(index), &self.fields[index]);
+                encode_value(&mut encoder, column, row, field, info)?;
+            }
+            items.push(encoder.take_row());
+        }
+        Ok(items)
+    }
+
+    /// The columns of a batch in the types that are sent.
+    pub fn fitted(&self, batch: &RecordBatch) -> PgWireResult<Vec<ArrayRef>> {
+        let columns = batch.columns().iter().zip(self.schema.fields());
+        let fitted = columns.map(|(column, field)| {
+            if column.data_type() == field.data_type() {
+                return Ok(Arc::clone(column));
+            }
+            cast(column, field.data_type()).map_err(|e| error("XX000", e))
+        });
+        fitted.collect()
+    }
+
+    /// What a copy begins with if it has no rows, and what it ends with.
+    pub fn last(&self) -> Vec<CopyData> {
+        match &self.shape {
+            Shape::Copy(CopyFormat::Binary) => {
+                let header = (!self.begun).then(CopyFormat::binary_header);
+                let end = CopyEncoder::finish_copy_binary();
+                header.into_iter().chain([end]).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}

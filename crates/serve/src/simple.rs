@@ -1,0 +1,230 @@
+//! The simple protocol: the statements of a text, one after the other.
+
+use super::action::{self, Action};
+use super::clients::Why;
+use super::connection::{Answer, Connection, check_transaction, tag_of};
+use super::copy::CopyOut;
+use super::errors::{error, of_statement};
+use super::rows::{Encoded, Shape};
+use super::running::{self, Part};
+use async_trait::async_trait;
+use futures::{Sink, SinkExt};
+use pgwire::api::portal::Format;
+use pgwire::api::query::{SimpleQueryHandler, send_ready_for_query};
+use pgwire::api::results::{FieldInfo, Response, Tag};
+use pgwire::api::store::PortalStore;
+use pgwire::api::{ClientInfo, ClientPortalStore, PgWireConnectionState};
+use pgwire::error::{PgWireError, PgWireResult};
+use pgwire::messages::PgWireBackendMessage as Message;
+use pgwire::messages::copy::{CopyDone, CopyOutResponse};
+use pgwire::messages::data::RowDescription;
+use pgwire::messages::response::EmptyQueryResponse;
+use pgwire::messages::simplequery::Query;
+use std::fmt::Debug;
+use std::sync::Arc;
+use tierloom_sql::{Piece, split};
+
+pub(crate) struct Simple(pub Arc<Connection>);
+
+#[async_trait]
+impl SimpleQueryHandler for Simple {
+    async fn on_query<C>(&self, client: &mut C, query: Query) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<Message> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Message>>::Error>,
+    {
+        if !matches!(client.state(), PgWireConnectionState::ReadyForQuery) {
+            return Err(PgWireError::NotReadyForQuery);
+        }
+        client.set_state(PgWireConnectionState::QueryInProgress);
+        let text = query.query;
+        let pieces = split(&text).map_err(|e| of_statement(e, &text, Why::Asked))?;
+        if pieces.is_empty() {
+            let empty = Message::EmptyQueryResponse(EmptyQueryResponse::new());
+            client.feed(empty).await?;
+        }
+        for piece in pieces {
+            self.one(client, &text, piece).await?;
+        }
+        client.set_state(PgWireConnectionState::ReadyForQuery);
+        let status = client.transaction_status();
+        send_ready_for_query(client, status).await
+    }
+
+    async fn do_query<C>(&self, _: &mut C, _: &str) -> PgWireResult<Vec<Response>>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<Message> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Message>>::Error>,
+    {
+        Err(error("XX000", "statements are run by on_query"))
+    }
+}
+
+impl Simple {
+    async fn one<C>(&self, client: &mut C, text: &str, piece: Piece) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<Message> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Message>>::Error>,
+    {
+        let mut action = action::of(&piece)?;
+        check_transaction(client, &action)?;
+        if let Action::Show(name) = &action
+            && !self.0.knows(name)
+        {
+            // The engine has names to SHOW of its own.
+            action = Action::Run;
+        }
+        match &action {
+            Action::Run => self.run(client, text, piece).await,
+            Action::CopyOut(copy) => copy_out(&self.0, client, text, copy).await,
+            Action::Discard(_) => {
+                forget(client);
+                self.answer(client, &action).await
+            }
+            _ => self.answer(client, &action).await,
+        }
+    }
+
+    async fn answer<C>(&self, client: &mut C, action: &Action) -> PgWireResult<()>
+    where
+        C: ClientInfo + Sink<Message> + Unpin + Send + Sync,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Message>>::Error>,
+    {
+        match self.0.act(client, action).await? {
+            Answer::Tag(tag) => complete(client, tag).await,
+            Answer::Row(fields, row) => {
+                describe(client, &fields).await?;
+                client.feed(Message::DataRow(row)).await?;
+                complete(client, Tag::new("SHOW")).await
+            }
+        }
+    }
+
+    async fn run<C>(&self, client: &mut C, text: &str, piece: Piece) -> PgWireResult<()>
+    where
+        C: ClientInfo + Sink<Message> + Unpin + Send + Sync,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Message>>::Error>,
+    {
+        let own = piece.text.clone();
+        let shape = Shape::Rows(Format::UnifiedText);
+        let task = self.0.task(piece, text, shape, None, Vec::new())?;
+        let lease = self.0.lease(false).await;
+        let mut running = running::start(lease, task, self.0.client()?.as_ref(), &self.0.peer);
+        let mut with_rows = false;
+        while let Some(part) = running.next().await? {
+            match part {
+                Part::Columns(fields) => {
+                    with_rows = true;
+                    describe(client, &fields).await?;
+                }
+                Part::Rows(Encoded::Rows(rows)) => {
+                    for row in rows {
+                        client.feed(Message::DataRow(row)).await?;
+                    }
+                }
+                Part::Rows(Encoded::Copy(_)) => {}
+                Part::Done(outcome) => {
+                    return complete(client, tag_of(&own, with_rows, outcome.rows)).await;
+                }
+            }
+        }
+        Err(error("XX000", "the statement was lost"))
+    }
+}
+
+/// Forgets all prepared statements and portals of the protocol.
+pub(crate) fn forget<C>(client: &C)
+where
+    C: ClientPortalStore,
+    C::PortalStore: PortalStore,
+{
+    client.portal_store().clear_portals();
+}
+
+pub(crate) async fn complete<C>(client: &mut C, tag: Tag) -> PgWireResult<()>
+where
+    C: Sink<Message> + Unpin,
+    C::Error: Debug,
+    PgWireError: From<<C as Sink<Message>>::Error>,
+{
+    Ok(client.feed(Message::CommandComplete(tag.into())).await?)
+}
+
+async fn describe<C>(client: &mut C, fields: &[FieldInfo]) -> PgWireResult<()>
+where
+    C: Sink<Message> + Unpin,
+    C::Error: Debug,
+    PgWireError: From<<C as Sink<Message>>::Error>,
+{
+    Ok(client.feed(row_description(fields)).await?)
+}
+
+/// The message that describes columns.
+pub(crate) fn row_description(fields: &[FieldInfo]) -> Message {
+    let fields = fields.iter().map(Into::into).collect();
+    Message::RowDescription(RowDescription::new(fields))
+}
+
+/// `COPY ... TO STDOUT`, in both protocols.
+pub(crate) async fn copy_out<C>(
+    connection: &Connection,
+    client: &mut C,
+    text: &str,
+    copy: &CopyOut,
+) -> PgWireResult<()>
+where
+    C: ClientInfo + Sink<Message> + Unpin + Send + Sync,
+    C::Error: Debug,
+    PgWireError: From<<C as Sink<Message>>::Error>,
+{
+    let piece = action::only_one(&copy.query)?;
+    let piece = piece.ok_or_else(|| error("42601", "COPY of no query"))?;
+    let mut task = connection.task(
+        piece,
+        &copy.query,
+        Shape::Copy(copy.format.clone()),
+        None,
+        Vec::new(),
+    )?;
+    text.clone_into(&mut task.shown);
+    let lease = connection.lease(false).await;
+    let mut running = running::start(lease, task, connection.client()?.as_ref(), &connection.peer);
+    let mut begun = false;
+    while let Some(part) = running.next().await? {
+        match part {
+            Part::Columns(fields) => {
+                begun = true;
+                let code = copy.format.code();
+                let formats = vec![i16::from(code); fields.len()];
+                let columns =
+                    i16::try_from(fields.len()).map_err(|_| error("54011", "too many columns"))?;
+                let response = CopyOutResponse::new(code, columns, formats);
+                client.feed(Message::CopyOutResponse(response)).await?;
+                if let Some(header) = copy.format.header(&fields) {
+                    client.feed(Message::CopyData(header)).await?;
+                }
+            }
+            Part::Rows(Encoded::Copy(rows)) => {
+                for row in rows {
+                    client.feed(Message::CopyData(row)).await?;
+                }
+            }
+            Part::Rows(Encoded::Rows(_)) => {}
+            Part::Done(outcome) if begun => {
+                client.feed(Message::CopyDone(CopyDone::new())).await?;
+                let rows = usize::try_from(outcome.rows.unwrap_or(0)).unwrap_or(usize::MAX);
+                return complete(client, Tag::new("COPY").with_rows(rows)).await;
+            }
+            Part::Done(_) => return Err(error("42601", "COPY takes a query with rows")),
+        }
+    }
+    Err(error("XX000", "the statement was lost"))
+}

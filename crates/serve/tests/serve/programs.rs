@@ -1,0 +1,161 @@
+//! Programs of Python: drivers that read binary values, prepare statements and fetch some rows at a
+//! time.
+
+use super::support::{ENDLESS, Server, open, printed, with_ssb};
+use tierloom_workloads::ssb::queries;
+
+#[test]
+fn psycopg_binds_parameters_fetches_parts_and_sees_codes() {
+    let server = Server::start();
+    let Some(output) = server.python(
+        &["psycopg", "datetime", "decimal"],
+        r#"
+url = f"host=127.0.0.1 port={PORT} user=tester dbname=tierloom"
+with psycopg.connect(url, autocommit=True) as c:
+    for binary in (False, True):
+        cur = c.cursor(binary=binary)
+        for n in range(8):  # Prepared by the client from the sixth time on.
+            rows = cur.execute("SELECT a, b FROM t WHERE a >= %s ORDER BY a", (2,)).fetchall()
+            assert rows == [(2, ""), (3, None)], rows
+        row = cur.execute(
+            "SELECT 1.25::decimal(6,2), DATE '2024-02-29', TIMESTAMP '2024-02-29 01:02:03.5',"
+            " true, 2.5::double, 'ö', CAST(NULL AS int), 18446744073709551615::bigint unsigned").fetchone()
+        assert row == (decimal.Decimal("1.25"), datetime.date(2024, 2, 29),
+            datetime.datetime(2024, 2, 29, 1, 2, 3, 500000), True, 2.5, "ö", None,
+            decimal.Decimal(18446744073709551615)), row
+        rows = cur.execute("SELECT %s, %s, %s", ("it's", 7, 1.5)).fetchall()
+        assert rows == [("it's", 7, 1.5)], rows
+    try:
+        c.execute("SELECT * FROM nothing")
+        assert False
+    except psycopg.errors.UndefinedTable as error:
+        assert "nothing" in str(error)
+    with c.pipeline():
+        a, b = c.execute("SELECT 1"), c.execute("SELECT %s::int", (2,))
+    assert (a.fetchone(), b.fetchone()) == ((1,), (2,))
+    with c.cursor() as cur, cur.copy("COPY (SELECT a, b FROM t ORDER BY a) TO STDOUT (FORMAT binary)") as copy:
+        copy.set_types(["int8", "text"])
+        assert list(copy.rows()) == [(1, "one"), (2, ""), (3, None)]
+    with c.cursor() as cur:
+        seen = sum(len(row) for row in cur.stream("SELECT a FROM n"))
+        assert seen == 20000, seen
+with psycopg.connect(url) as c:
+    assert c.execute("SELECT count(*) FROM t").fetchone() == (3,)
+    assert c.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+    c.rollback()
+    assert c.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+print("done")
+"#,
+    ) else {
+        return;
+    };
+    assert_eq!(printed(&output), "done\n");
+}
+
+#[test]
+fn asyncpg_reads_binary_values_and_cursors_beside_other_statements() {
+    let server = Server::start();
+    let Some(output) = server.python(
+        &["asyncpg", "asyncio", "datetime", "decimal"],
+        r#"
+async def main():
+    c = await asyncpg.connect(host="127.0.0.1", port=PORT, user="tester", database="tierloom")
+    rows = await c.fetch("SELECT a, b FROM t WHERE a >= $1 ORDER BY a", 2)
+    assert [tuple(r) for r in rows] == [(2, ""), (3, None)], rows
+    row = await c.fetchrow("SELECT 1.25::decimal(6,2), DATE '2024-02-29', TIMESTAMP '2024-02-29 01:02:03.5', 2.5::double")
+    assert tuple(row) == (decimal.Decimal("1.25"), datetime.date(2024, 2, 29),
+        datetime.datetime(2024, 2, 29, 1, 2, 3, 500000), 2.5), row
+    async with c.transaction():
+        seen = 0
+        async for row in c.cursor("SELECT a FROM n ORDER BY a", prefetch=1000):
+            seen += 1
+            if seen % 5000 == 0:
+                assert await c.fetchval("SELECT count(*) FROM t") == 3
+        assert seen == 20000, seen
+    try:
+        await c.fetch(ENDLESS, timeout=0.3)
+        assert False
+    except asyncio.TimeoutError:
+        pass
+    assert await c.fetchval("SELECT 1") == 1
+    await c.close()
+    pool = await asyncpg.create_pool(host="127.0.0.1", port=PORT, user="tester",
+        database="tierloom", min_size=60, max_size=60)
+    async def one(i):
+        async with pool.acquire() as c:
+            return await c.fetchval("SELECT sum(a) FROM n WHERE a <= $1", i)
+    sums = await asyncio.gather(*(one(i) for i in range(1, 201)))
+    assert sums == [i * (i + 1) // 2 for i in range(1, 201)], sums
+    await pool.close()
+    print("done")
+ENDLESS = "SELECT count(*) FROM n x, n y, n z WHERE x.a * y.a + z.a = 7"
+asyncio.run(main())
+"#,
+    ) else {
+        return;
+    };
+    assert!(ENDLESS.starts_with("SELECT count(*) FROM n x"));
+    assert_eq!(printed(&output), "done\n");
+}
+
+#[test]
+fn adbc_reads_the_star_schema_benchmark_by_binary_copies() {
+    let server = Server::with(open(), with_ssb());
+    let all: Vec<String> = queries().iter().map(|q| format!("{:?}", q.sql)).collect();
+    let program = format!(
+        "QUERIES = [{}]\n{}",
+        all.join(", "),
+        r#"
+import psycopg
+c = adbc_driver_postgresql.dbapi.connect(f"postgresql://tester@127.0.0.1:{PORT}/tierloom")
+p = psycopg.connect(f"host=127.0.0.1 port={PORT} user=tester dbname=tierloom", autocommit=True)
+def plain(value):
+    return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
+for sql in QUERIES:
+    with c.cursor() as cur:
+        cur.execute(sql)
+        table = cur.fetch_arrow_table()
+    rows = [tuple(plain(v) for v in row.values()) for row in table.to_pylist()]
+    others = [tuple(plain(v) for v in row) for row in p.execute(sql).fetchall()]
+    assert rows == others and (rows or True), (sql, rows[:3], others[:3])
+with c.cursor() as cur:
+    cur.execute("SELECT a, b FROM t ORDER BY a")
+    assert cur.fetchall() == [(1, "one"), (2, ""), (3, None)]
+print("done")
+"#
+    );
+    let modules = ["adbc_driver_postgresql.dbapi", "pyarrow", "psycopg"];
+    let Some(output) = server.python(&modules, &program) else {
+        return;
+    };
+    assert_eq!(printed(&output), "done\n");
+}
+
+#[test]
+fn duckdb_attaches_the_server_and_reads_its_tables() {
+    let server = Server::start();
+    let Some(output) = server.python(
+        &["duckdb"],
+        r#"
+db = duckdb.connect()
+try:
+    db.execute("INSTALL postgres; LOAD postgres")
+except duckdb.Error as error:
+    print("no extension:", error)
+    raise SystemExit
+db.execute(f"ATTACH 'host=127.0.0.1 port={PORT} user=tester dbname=tierloom' AS pg (TYPE postgres, READ_ONLY)")
+rows = db.execute("SELECT a, b FROM pg.public.t ORDER BY a").fetchall()
+assert rows == [(1, "one"), (2, ""), (3, None)], rows
+assert db.execute("SELECT sum(a) FROM pg.public.n").fetchone() == (200010000,)
+print("done")
+"#,
+    ) else {
+        return;
+    };
+    let said = printed(&output);
+    if said.starts_with("no extension") {
+        tierloom_testing::checked_nothing(said.lines().next().unwrap_or_default());
+        return;
+    }
+    assert_eq!(said, "done\n");
+}

@@ -1,0 +1,251 @@
+//! psql: queries, its own commands, copies, errors.
+
+use super::support::{ENDLESS, Server, complaint, open, printed, with_ssb};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tierloom_sql::{AdmissionOptions, CollectedRows, SharedEngine, Silent, split};
+use tierloom_workloads::ssb::queries;
+
+fn run(psql: &mut Command, text: &str) -> std::process::Output {
+    psql.args(["-c", text]).output().unwrap()
+}
+
+/// What the shell answers, in the form of psql.
+fn answer(engine: &SharedEngine, text: &str) -> String {
+    let mut rows = CollectedRows::default();
+    let piece = &split(text).unwrap()[0];
+    engine
+        .session()
+        .run(piece, &mut rows, &Silent::default())
+        .unwrap();
+    let mut lines = String::new();
+    for batch in &rows.batches {
+        for row in 0..batch.num_rows() {
+            let values = batch
+                .columns()
+                .iter()
+                .map(|column| arrow::util::display::array_value_to_string(column, row).unwrap());
+            lines.push_str(&values.collect::<Vec<_>>().join("|"));
+            lines.push('\n');
+        }
+    }
+    lines
+}
+
+#[test]
+fn all_queries_of_the_star_schema_benchmark_have_the_shells_answers() {
+    let server = Server::with(open(), with_ssb());
+    let alone = SharedEngine::new(with_ssb(), AdmissionOptions::default());
+    assert_eq!(queries().len(), 13);
+    for query in queries() {
+        let Some(mut psql) = server.psql("tester") else {
+            return;
+        };
+        let expected = answer(&alone, query.sql);
+        assert_eq!(
+            printed(&run(&mut psql, query.sql)),
+            expected,
+            "{}",
+            query.id
+        );
+    }
+}
+
+#[test]
+fn null_and_empty_text_differ_and_types_of_all_kinds_are_shown() {
+    let server = Server::start();
+    for (text, expected) in [
+        (
+            "SELECT a, b IS NULL, b FROM t ORDER BY a",
+            "1|f|one\n2|f|\n3|t|\n",
+        ),
+        (
+            "SELECT 1.50::decimal(10,2), true, DATE '2024-02-29'",
+            "1.50|t|2024-02-29\n",
+        ),
+        (
+            "SELECT TIMESTAMP '2024-02-29 12:34:56.789'",
+            "2024-02-29 12:34:56.789000\n",
+        ),
+        (
+            "SELECT 18446744073709551615::bigint unsigned",
+            "18446744073709551615\n",
+        ),
+        ("SELECT 1.5e300, -0.5::real", "1.5e300|-0.5\n"),
+        ("SELECT 1; SELECT 'b'", "1\nb\n"),
+        ("SHOW server_version_num", "160006\n"),
+        ("SELECT version() LIKE 'PostgreSQL 16%'", "t\n"),
+    ] {
+        let Some(mut psql) = server.psql("tester") else {
+            return;
+        };
+        assert_eq!(printed(&run(&mut psql, text)), expected, "{text}");
+    }
+}
+
+#[test]
+fn tables_are_listed_and_described() {
+    let server = Server::start();
+    for (text, parts) in [
+        ("\\dt", &["public|t|table"][..]),
+        ("\\d", &["public|t|table", "public|n|table"]),
+        ("\\d t", &["a|", "b|text"]),
+        ("\\l", &["datafusion"]),
+        ("\\dn", &["public"]),
+        (
+            "SELECT user_name, state FROM tierloom_sessions",
+            &["tester|active"],
+        ),
+    ] {
+        let Some(mut psql) = server.psql("tester") else {
+            return;
+        };
+        let listed = printed(&run(&mut psql, text));
+        for part in parts {
+            assert!(listed.contains(part), "{text}: {listed}");
+        }
+    }
+}
+
+#[test]
+fn copies_leave_as_text_and_csv_and_without_rows() {
+    let server = Server::start();
+    for (text, expected) in [
+        ("COPY t TO STDOUT", "1\tone\n2\t\n3\t\\N\n"),
+        (
+            "COPY (SELECT a, b FROM t) TO STDOUT (FORMAT csv, HEADER)",
+            "a,b\n1,\"one\"\n2,\"\"\n3,\n",
+        ),
+        ("COPY (SELECT a FROM t WHERE a > 9) TO STDOUT", ""),
+        (
+            "\\copy (SELECT 'x,\"y\"' AS q) TO STDOUT CSV",
+            "\"x,\"\"y\"\"\"\n",
+        ),
+    ] {
+        let Some(mut psql) = server.psql("tester") else {
+            return;
+        };
+        assert_eq!(printed(&run(&mut psql, text)), expected, "{text}");
+    }
+}
+
+#[test]
+fn errors_have_codes_and_positions_and_the_session_goes_on() {
+    let server = Server::start();
+    for (text, parts) in [
+        (
+            "SELECT * FROM nothing",
+            &["42P01", "there is no table nothing"][..],
+        ),
+        ("SELECT b\nFROM t WHERE )", &["42601", "LINE 2"]),
+        ("SET no_such = 1", &["42704"]),
+        ("SELECT 1/0", &["22012"]),
+        ("COPY t FROM STDIN", &["0A000"]),
+        ("BEGIN; SELECT * FROM nothing", &["42P01"]),
+        ("SET client_encoding = 'LATIN1'", &["22023", "UTF8"]),
+    ] {
+        let Some(mut psql) = server.psql("tester") else {
+            return;
+        };
+        psql.args(["-v", "VERBOSITY=verbose"]);
+        let told = complaint(&run(&mut psql, text));
+        for part in parts {
+            assert!(told.contains(part), "{text}: {told}");
+        }
+    }
+    let Some(mut psql) = server.psql("tester") else {
+        return;
+    };
+    psql.args([
+        "-v",
+        "ON_ERROR_STOP=0",
+        "-c",
+        "BEGIN",
+        "-c",
+        "SELECT x",
+        "-c",
+        "SELECT 1",
+    ]);
+    let output = psql
+        .args(["-c", "ROLLBACK", "-c", "SELECT 2"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("current transaction is aborted"), "{told}");
+    assert_eq!(printed(&output), "BEGIN\nROLLBACK\n2\n");
+}
+
+#[test]
+fn a_statement_ends_by_its_timeout_or_by_the_clients_cancel_request() {
+    let server = Server::start();
+    let Some(mut psql) = server.psql("tester") else {
+        return;
+    };
+    let text = format!("SET statement_timeout = 100; {ENDLESS}");
+    psql.args(["-v", "VERBOSITY=verbose"]);
+    let told = complaint(&run(&mut psql, &text));
+    assert!(
+        told.contains("57014") && told.contains("statement timeout"),
+        "{told}"
+    );
+    let Some(mut psql) = server.psql("tester") else {
+        return;
+    };
+    let child = psql
+        .args(["-c", ENDLESS])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let Some(mut other) = server.psql("other") else {
+        return;
+    };
+    other.args(["-c", "SELECT count(*) FROM tierloom_sessions WHERE statement LIKE '%x.a * y.a%' AND user_name = 'tester'"]);
+    super::support::eventually(|| printed(&other.output().unwrap()) == "1\n");
+    // As Ctrl-C does: psql then asks the server to cancel.
+    let pid = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let told = complaint(&child.wait_with_output().unwrap());
+    assert!(
+        told.contains("canceling statement due to user request"),
+        "{told}"
+    );
+    std::thread::sleep(Duration::from_millis(1));
+}
+
+#[test]
+fn settings_of_the_machine_and_its_files_are_for_operators() {
+    let mut options = open();
+    options.operators = vec!["chief".into()];
+    let server = Server::with(options, super::support::session());
+    for text in [
+        "SET tierloom.placement = 'cxl'",
+        "COPY t TO '/tmp/never.csv'",
+    ] {
+        let Some(mut psql) = server.psql("tester") else {
+            return;
+        };
+        psql.args(["-v", "VERBOSITY=verbose"]);
+        let told = complaint(&run(&mut psql, text));
+        assert!(told.contains("42501"), "{text}: {told}");
+    }
+    let Some(mut psql) = server.psql("chief") else {
+        return;
+    };
+    printed(&run(&mut psql, "SET tierloom.placement = 'cxl'"));
+    let Some(mut psql) = server.psql("tester") else {
+        return;
+    };
+    let shown = printed(&run(&mut psql, "SHOW tierloom.placement"));
+    assert!(shown.contains("|cxl|"), "{shown}");
+    let Some(mut psql) = server.psql("tester") else {
+        return;
+    };
+    let explained = printed(&run(&mut psql, "EXPLAIN PLACEMENT SELECT sum(a) FROM t"));
+    assert!(explained.contains("t.a"), "{explained}");
+}
