@@ -68,10 +68,10 @@ impl CopyFormat {
         i8::from(*self == CopyFormat::Binary)
     }
 
-    pub fn binary_header() -> CopyData {
+    pub fn binary_header() -> Vec<u8> {
         let mut bytes = b"PGCOPY\n\xff\r\n\0".to_vec();
         bytes.resize(CopyFormat::HEADER_BYTES, 0);
-        CopyData::new(bytes.into())
+        bytes
     }
 
     /// The first line, if it names the columns.

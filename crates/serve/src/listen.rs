@@ -172,7 +172,7 @@ fn check(options: &ServeOptions) -> Result<(), ServeError> {
         }
         if options.certificate.is_none() && !options.allow_plain {
             return Err(ServeError::input(format!(
-                "{address} can be reached from other machines, and nothing is encrypted; give a certificate with --tls-cert and --tls-key, or allow it with --allow-plain"
+                "{address} can be reached from other machines, and nothing is encrypted; give a certificate with --tls-cert and --tls-key, or allow it with --allow-plain-clients"
             )));
         }
     }

@@ -174,15 +174,18 @@ impl Rows {
         fitted.collect()
     }
 
-    /// What a copy begins with if it has no rows, and what it ends with.
+    /// What a copy ends with, and begins with if it has no rows.
     pub fn last(&self) -> Vec<CopyData> {
-        match &self.shape {
-            Shape::Copy(CopyFormat::Binary) => {
-                let header = (!self.begun).then(CopyFormat::binary_header);
-                let end = CopyEncoder::finish_copy_binary();
-                header.into_iter().chain([end]).collect()
-            }
-            _ => Vec::new(),
+        let Shape::Copy(CopyFormat::Binary) = &self.shape else {
+            return Vec::new();
+        };
+        let end = CopyEncoder::finish_copy_binary();
+        if self.begun {
+            return vec![end];
         }
+        // In one message, as PostgreSQL sends them: drivers read the first one as a whole.
+        let mut both = CopyFormat::binary_header();
+        both.extend_from_slice(&end.data);
+        vec![CopyData::new(both.into())]
     }
 }

@@ -32,7 +32,7 @@ pub struct Args {
     pub tls_key: Option<PathBuf>,
     /// Take connections of other machines without TLS
     #[arg(long)]
-    pub allow_plain: bool,
+    pub allow_plain_clients: bool,
     /// Clients at the same time
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub connections: usize,

@@ -68,7 +68,7 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
         addresses: addresses.collect::<Result<_, _>>()?,
         passwords,
         certificate,
-        allow_plain: args.allow_plain,
+        allow_plain: args.allow_plain_clients,
         operators: args.operator.clone(),
         connections: args.connections,
     })
