@@ -18,7 +18,7 @@ pub(crate) struct Variables {
 }
 
 /// Names in lower case, their first values, and whether they can be set.
-const KNOWN: [(&str, &str, bool); 30] = [
+const VARIABLES: [(&str, &str, bool); 30] = [
     ("application_name", "", true),
     ("bytea_output", "hex", true),
     ("client_encoding", "UTF8", true),
@@ -53,7 +53,7 @@ const KNOWN: [(&str, &str, bool); 30] = [
 
 impl Default for Variables {
     fn default() -> Self {
-        let values = KNOWN
+        let values = VARIABLES
             .iter()
             .map(|(name, value, _)| (*name, (*value).to_owned()));
         Variables {
@@ -88,7 +88,7 @@ impl Variables {
     /// A name that is not known, or a value that it cannot have.
     pub fn set(&mut self, name: &str, value: Option<&str>) -> PgWireResult<()> {
         let name = name.to_lowercase();
-        let known = KNOWN.iter().find(|(known, ..)| *known == name);
+        let known = VARIABLES.iter().find(|(known, ..)| *known == name);
         let Some((known, first, can_be_set)) = known else {
             return Err(error(
                 "42704",
@@ -119,7 +119,7 @@ impl Variables {
 
     /// `RESET ALL`.
     pub fn reset(&mut self) {
-        for (name, first, can_be_set) in KNOWN {
+        for (name, first, can_be_set) in VARIABLES {
             if can_be_set {
                 self.put(name, first);
             }

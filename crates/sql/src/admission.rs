@@ -72,7 +72,7 @@ impl Admission {
         (state.running, state.waiting.len())
     }
 
-    /// Waits for a turn; with `alone`, until nothing else runs, and until the turn ends nothing does.
+    /// Waits for a turn; with `alone`, until nothing else runs, and nothing does until it ends.
     ///
     /// # Errors
     /// [`SqlError::Interrupted`], or [`SqlError::Busy`] after the time that statements may wait.

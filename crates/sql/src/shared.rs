@@ -2,8 +2,8 @@
 //!
 //! Tables, views, their statistics and the settings of the machine are common to all; a session has
 //! its own settings of DataFusion, threads, prepared statements and running statement. A statement
-//! that changes a table holds the table's name, so that two of them run one after the other; readers
-//! keep the table that they planned with.
+//! that changes a table holds the table's name, so that two of them run one after the other.
+//! Readers keep the table that they planned with.
 
 use super::admission::{Admission, POLL};
 use super::error::SqlError;
