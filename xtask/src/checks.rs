@@ -7,6 +7,9 @@ use anyhow::{Result, bail};
 use tierloom_testing::{Kind, NOTES, Note};
 use xshell::{Shell, cmd};
 
+/// What the builds of tests compile: one set of features, so that DataFusion is built once.
+pub const EVERYTHING: [&str; 3] = ["--workspace", "--features", "tierloom/serve"];
+
 pub fn fmt(shell: &Shell) -> Result<()> {
     Ok(cmd!(shell, "cargo fmt --all --check").run()?)
 }
@@ -14,13 +17,13 @@ pub fn fmt(shell: &Shell) -> Result<()> {
 pub fn lint(shell: &Shell) -> Result<()> {
     Ok(cmd!(
         shell,
-        "cargo clippy --workspace --features tierloom/serve --all-targets --quiet -- -D warnings"
+        "cargo clippy {EVERYTHING...} --all-targets --quiet -- -D warnings"
     )
     .run()?)
 }
 
 pub fn doc(shell: &Shell) -> Result<()> {
-    Ok(cmd!(shell, "cargo doc --workspace --no-deps --quiet")
+    Ok(cmd!(shell, "cargo doc {EVERYTHING...} --no-deps --quiet")
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?)
 }
@@ -29,10 +32,7 @@ pub fn tests(shell: &Shell) -> Result<()> {
     install_duckdb(shell)?;
     install_clients(shell)?;
     // One run reports all failures.
-    let test = cmd!(
-        shell,
-        "cargo test --workspace --features tierloom/serve --no-fail-fast"
-    );
+    let test = cmd!(shell, "cargo test {EVERYTHING...} --no-fail-fast");
     Ok(test.env(NOTES, notes::file(shell)).run()?)
 }
 

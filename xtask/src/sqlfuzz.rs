@@ -1,5 +1,6 @@
 //! Runs random SQL against plain DataFusion and DuckDB.
 
+use crate::checks::EVERYTHING;
 use crate::python::install;
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -31,7 +32,7 @@ pub fn sqlfuzz(shell: &Shell) -> Result<()> {
     // once more.
     cmd!(
         shell,
-        "cargo test --workspace --features tierloom/serve --no-run --quiet --test cases"
+        "cargo test {EVERYTHING...} --no-run --quiet --test cases"
     )
     .run()?;
     Ok(cmd!(shell, "target/debug/tierloom-sqlfuzz --seconds 60").run()?)

@@ -1,5 +1,6 @@
 //! The package of Python: builds its wheel, installs it and runs its tests.
 
+use crate::checks::EVERYTHING;
 use crate::python::install;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -68,7 +69,7 @@ fn wheel(shell: &Shell, python: &Path) -> Result<PathBuf> {
     // Also builds the program, which the tests compare with.
     cmd!(
         shell,
-        "cargo test --workspace --no-run --quiet --test library --test predict_cli"
+        "cargo test {EVERYTHING...} --no-run --quiet --test library --test predict_cli"
     )
     .run()?;
     let out = shell.current_dir().join("target/python-wheel");
