@@ -42,21 +42,24 @@ impl CopyFormat {
     pub fn encoder(&self, fields: Arc<Vec<FieldInfo>>) -> CopyEncoder {
         match self {
             CopyFormat::Text { delimiter, null } => {
-                let mut options = CopyTextOptions::default();
-                options.delimiter = delimiter.to_string().into();
-                options.null_string = null.as_str().into();
+                let options = CopyTextOptions {
+                    delimiter: delimiter.to_string().into(),
+                    null_string: null.as_str().into(),
+                };
                 CopyEncoder::new_text(fields, options)
             }
             CopyFormat::Csv {
                 delimiter, null, ..
             } => {
-                let mut options = CopyCsvOptions::default();
-                options.delimiter = delimiter.to_string().into();
-                options.null_string = null.as_str().into();
                 // Text is quoted, so that an empty one is not NULL.
                 let texts = fields.iter().enumerate();
                 let texts = texts.filter(|(_, field)| *field.datatype() == Type::TEXT);
-                options.force_quote = texts.map(|(index, _)| index).collect();
+                let options = CopyCsvOptions {
+                    delimiter: delimiter.to_string().into(),
+                    null_string: null.as_str().into(),
+                    force_quote: texts.map(|(index, _)| index).collect(),
+                    ..CopyCsvOptions::default()
+                };
                 CopyEncoder::new_csv(fields, options)
             }
             CopyFormat::Binary => CopyEncoder::new_binary(fields),
