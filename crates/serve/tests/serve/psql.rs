@@ -2,7 +2,6 @@
 
 use super::support::{ENDLESS, Server, complaint, open, printed, with_ssb};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use tierloom_sql::{AdmissionOptions, CollectedRows, SharedEngine, Silent, split};
 use tierloom_workloads::ssb::queries;
 
@@ -188,7 +187,7 @@ fn a_statement_ends_by_its_timeout_or_by_the_clients_cancel_request() {
         told.contains("57014") && told.contains("statement timeout"),
         "{told}"
     );
-    let Some(mut psql) = server.psql("tester") else {
+    let (Some(mut psql), Some(mut other)) = (server.psql("tester"), server.psql("other")) else {
         return;
     };
     let child = psql
@@ -196,9 +195,6 @@ fn a_statement_ends_by_its_timeout_or_by_the_clients_cancel_request() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let Some(mut other) = server.psql("other") else {
-        return;
-    };
     other.args(["-c", "SELECT count(*) FROM tierloom_sessions WHERE statement LIKE '%x.a * y.a%' AND user_name = 'tester'"]);
     super::support::eventually(|| printed(&other.output().unwrap()) == "1\n");
     // As Ctrl-C does: psql then asks the server to cancel.
@@ -215,7 +211,6 @@ fn a_statement_ends_by_its_timeout_or_by_the_clients_cancel_request() {
         told.contains("canceling statement due to user request"),
         "{told}"
     );
-    std::thread::sleep(Duration::from_millis(1));
 }
 
 #[test]
