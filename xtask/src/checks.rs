@@ -1,14 +1,12 @@
 //! Steps that check format, lints, documentation and tests, and that other builds compile.
 
+use crate::everything::EVERYTHING;
 use crate::notes;
 use crate::python::install_clients;
 use crate::sqlfuzz::install_duckdb;
 use anyhow::{Result, bail};
 use tierloom_testing::{Kind, NOTES, Note};
 use xshell::{Shell, cmd};
-
-/// What the builds of tests compile: one set of features, so that DataFusion is built once.
-pub const EVERYTHING: [&str; 3] = ["--workspace", "--features", "tierloom/serve"];
 
 pub fn fmt(shell: &Shell) -> Result<()> {
     Ok(cmd!(shell, "cargo fmt --all --check").run()?)

@@ -6,6 +6,7 @@
 
 mod checks;
 mod deny;
+mod everything;
 mod fuzz;
 mod needs;
 mod notes;

@@ -1,6 +1,6 @@
 //! Runs random SQL against plain DataFusion and DuckDB.
 
-use crate::checks::EVERYTHING;
+use crate::everything::EVERYTHING;
 use crate::python::install;
 use anyhow::{Context, Result};
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The package of Python: builds its wheel, installs it and runs its tests.
 
-use crate::checks::EVERYTHING;
+use crate::everything::EVERYTHING;
 use crate::python::install;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
