@@ -4,7 +4,7 @@ use super::adapt::Strings;
 use super::error;
 use super::result::Rows;
 use super::shared::Shared;
-use super::stream::{NoRows, Request, Statement};
+use super::stream::{Request, Statement};
 use super::turn;
 use super::worker::Worker;
 use arrow::array::RecordBatchReader;
@@ -19,19 +19,19 @@ use std::sync::{Arc, Once};
 use tierloom::commands::sql;
 use tierloom::failure::Failure;
 use tierloom_sql::{
-    CollectedRows, CsvOptions, Piece, SqlError, SqlSession, Watch, WithValues, split,
+    CollectedRows, CsvOptions, NoRows, Piece, SqlError, SqlSession, Watch, WithValues, split,
 };
 
 /// A session with tables, settings and placements of its own.
 #[pyclass(frozen, module = "tierloom._native")]
 pub struct Connection(Arc<Shared>);
 
-/// The arguments of `tierloom sql`, of which a connection takes those of the session.
+/// The arguments of `tierloom sql` that are those of the session.
 #[derive(Parser)]
 #[command(no_binary_name = true)]
 struct Options {
     #[command(flatten)]
-    args: sql::Args,
+    session: sql::SessionArgs,
 }
 
 /// How the last statement of a text is to be read.
@@ -48,11 +48,10 @@ impl Connection {
     #[new]
     fn new(py: Python<'_>, arguments: Vec<String>) -> PyResult<Connection> {
         let session = move || {
-            let mut typed = vec!["--command".to_owned(), String::new()];
-            typed.extend(arguments);
-            let options = Options::try_parse_from(typed).map_err(|e| SqlError::input(first(&e)))?;
-            let plan = sql::plan::SqlPlan::resolve(&options.args).map_err(of_failure)?;
-            let session = SqlSession::new(plan.options)?;
+            let typed = Options::try_parse_from(arguments);
+            let typed = typed.map_err(|e| SqlError::input(first(&e)))?;
+            let options = sql::plan::session_options(&typed.session).map_err(of_failure)?;
+            let session = SqlSession::new(options)?;
             quiet_workers();
             Ok(session)
         };

@@ -146,11 +146,7 @@ impl Rows {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let wanted = requested_schema.map(|s| wanted(&s)).transpose()?;
-        let schema = match &wanted {
-            Some(wanted) => adapt::requested(&self.schema, wanted),
-            None => Arc::clone(&self.schema),
-        };
+        let schema = agreed(&self.schema, requested_schema.as_ref())?;
         match self.started(py)? {
             Ok(batches) => {
                 let exported = Exported::new(py, batches.with_schema(schema))?;
@@ -197,11 +193,7 @@ impl Table {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let wanted = requested_schema.map(|s| wanted(&s)).transpose()?;
-        let schema = match &wanted {
-            Some(wanted) => adapt::requested(&self.schema, wanted),
-            None => Arc::clone(&self.schema),
-        };
+        let schema = agreed(&self.schema, requested_schema.as_ref())?;
         stream(py, schema, &self.rows)
     }
 
@@ -227,11 +219,8 @@ impl Batch {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        let mut batch = self.0.clone();
-        if let Some(requested) = requested_schema {
-            let schema = adapt::requested(&batch.schema(), &wanted(&requested)?);
-            batch = adapt::batch(&batch, &schema).map_err(|e| arrow_error(&e))?;
-        }
+        let schema = agreed(&self.0.schema(), requested_schema.as_ref())?;
+        let batch = adapt::batch(&self.0, &schema).map_err(|e| arrow_error(&e))?;
         let schema = schema_capsule(py, &batch.schema())?;
         let data = StructArray::from(batch).to_data();
         let array = PyCapsule::new_with_value(py, FFI_ArrowArray::new(&data), c"arrow_array")?;
@@ -252,6 +241,14 @@ impl Requested {
     fn __arrow_c_schema__(&self, py: Python<'_>) -> Py<PyAny> {
         self.0.clone_ref(py)
     }
+}
+
+/// The columns for a consumer that may request others.
+fn agreed(schema: &SchemaRef, requested: Option<&Bound<'_, PyAny>>) -> PyResult<SchemaRef> {
+    Ok(match requested {
+        Some(requested) => adapt::requested(schema, &wanted(requested)?),
+        None => Arc::clone(schema),
+    })
 }
 
 fn wanted(requested: &Bound<'_, PyAny>) -> PyResult<Schema> {

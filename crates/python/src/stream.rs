@@ -272,21 +272,3 @@ impl RecordBatchReader for Exported {
         Arc::clone(self.batches.schema())
     }
 }
-
-/// Takes the rows of statements before the last of a text, which nobody reads.
-#[derive(Debug, Clone, Copy)]
-pub struct NoRows;
-
-impl Sink for NoRows {
-    fn begin(&mut self, _: &SchemaRef) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn rows(&mut self, _: &RecordBatch) -> Result<Flow, SqlError> {
-        Ok(Flow::More)
-    }
-
-    fn end(&mut self) -> Result<(), SqlError> {
-        Ok(())
-    }
-}

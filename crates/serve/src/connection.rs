@@ -160,6 +160,20 @@ impl Connection {
         })
     }
 
+    /// What to do with a statement of `client`.
+    ///
+    /// # Errors
+    /// A statement that has no counterpart here, or one in a transaction that has failed.
+    pub fn action(&self, client: &impl ClientInfo, piece: &Piece) -> PgWireResult<Action> {
+        let action = action::of(piece)?;
+        check_transaction(client, &action)?;
+        Ok(match action {
+            // The engine has names to SHOW of its own.
+            Action::Show(name) if !self.knows(&name) => Action::Run,
+            action => action,
+        })
+    }
+
     /// Runs what the engine knows nothing of.
     pub async fn act<C>(&self, client: &mut C, action: &Action) -> PgWireResult<Answer>
     where
@@ -207,7 +221,7 @@ impl Connection {
     }
 
     /// Whether SHOW of this name is answered here.
-    pub fn knows(&self, name: &str) -> bool {
+    fn knows(&self, name: &str) -> bool {
         lock(&self.variables).get(name).is_some()
     }
 

@@ -62,13 +62,7 @@ impl QueryParser for Preparing {
         let Some(piece) = action::only_one(sql)? else {
             return Ok(None);
         };
-        let mut action = action::of(&piece)?;
-        check_transaction(client, &action)?;
-        if let Action::Show(name) = &action
-            && !self.0.knows(name)
-        {
-            action = Action::Run;
-        }
+        let action = self.0.action(client, &piece)?;
         let described = match &action {
             Action::Run => self.describe(sql, &piece, types).await?,
             _ => Described::default(),

@@ -2,7 +2,7 @@
 
 use super::action::{self, Action};
 use super::clients::Why;
-use super::connection::{Answer, Connection, check_transaction, tag_of};
+use super::connection::{Answer, Connection, tag_of};
 use super::copy::CopyOut;
 use super::errors::{error, of_statement};
 use super::rows::{Encoded, Shape};
@@ -72,14 +72,7 @@ impl Simple {
         C::Error: Debug,
         PgWireError: From<<C as Sink<Message>>::Error>,
     {
-        let mut action = action::of(&piece)?;
-        check_transaction(client, &action)?;
-        if let Action::Show(name) = &action
-            && !self.0.knows(name)
-        {
-            // The engine has names to SHOW of its own.
-            action = Action::Run;
-        }
+        let action = self.0.action(client, &piece)?;
         match &action {
             Action::Run => self.run(client, text, piece).await,
             Action::CopyOut(copy) => copy_out(&self.0, client, text, copy).await,

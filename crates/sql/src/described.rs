@@ -1,7 +1,7 @@
 //! Statements whose columns and parameters are known before they run, as protocols ask for.
 
 use super::error::SqlError;
-use super::execute::{check_levels, is_query};
+use super::execute::is_query;
 use super::planner::parse;
 use super::run::{Outcome, Sink, StatementTiming, Watch};
 use super::script::{Piece, split};
@@ -12,9 +12,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as Parsed;
-use std::panic::AssertUnwindSafe;
 use std::time::Instant;
-use tierloom_engine::{EngineError, stack};
 
 /// What a statement takes and gives.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -165,15 +163,6 @@ impl SqlSession {
         })
     }
 
-    /// What comes before every statement.
-    fn begin(&mut self, piece: &Piece, watch: &dyn Watch) -> Result<(), SqlError> {
-        self.follow_pool(watch)?;
-        self.follow_others();
-        let words: Vec<&str> = piece.text.split_whitespace().collect();
-        self.running.text = words.join(" ");
-        Ok(())
-    }
-
     fn with_values(
         &self,
         piece: &Piece,
@@ -190,26 +179,6 @@ impl SqlSession {
         let pieces = split(&text)?;
         let one = pieces.into_iter().next();
         one.ok_or_else(|| SqlError::failed("a statement without words"))
-    }
-
-    /// Runs `work` on a stack that is deep enough for the statement; a panic becomes an error.
-    fn guarded<T>(
-        &mut self,
-        piece: &Piece,
-        watch: &dyn Watch,
-        work: impl FnOnce(&mut Self) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
-        self.running.levels = self.views.levels_of(piece);
-        check_levels(piece, self.running.levels)?;
-        let done = stack::with(self.running.levels, || {
-            let work = AssertUnwindSafe(|| work(self));
-            // The state after a panic is the state that an error at the same point would leave.
-            std::panic::catch_unwind(work).unwrap_or_else(|panic| {
-                let panicked = EngineError::panicked("the statement", panic.as_ref());
-                Err(SqlError::from(panicked))
-            })
-        });
-        done.map_err(|e| self.mended(e, watch).or_at(piece.place))
     }
 }
 

@@ -59,17 +59,38 @@ impl SqlSession {
         sink: &mut dyn Sink,
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
+        self.guarded(piece, watch, |session| {
+            session.statement(piece, sink, watch)
+        })
+    }
+
+    /// Runs `work` on a stack that is deep enough for the statement; a panic becomes an error.
+    pub(super) fn guarded<T>(
+        &mut self,
+        piece: &Piece,
+        watch: &dyn Watch,
+        work: impl FnOnce(&mut Self) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
         self.running.levels = self.views.levels_of(piece);
         check_levels(piece, self.running.levels)?;
         let done = stack::with(self.running.levels, || {
-            let statement = AssertUnwindSafe(|| self.statement(piece, sink, watch));
+            let work = AssertUnwindSafe(|| work(self));
             // The state after a panic is the state that an error at the same point would leave.
-            std::panic::catch_unwind(statement).unwrap_or_else(|panic| {
+            std::panic::catch_unwind(work).unwrap_or_else(|panic| {
                 let panicked = EngineError::panicked("the statement", panic.as_ref());
                 Err(SqlError::from(panicked))
             })
         });
         done.map_err(|e| self.mended(e, watch).or_at(piece.place))
+    }
+
+    /// What comes before every statement.
+    pub(super) fn begin(&mut self, piece: &Piece, watch: &dyn Watch) -> Result<(), SqlError> {
+        self.follow_pool(watch)?;
+        self.follow_others();
+        let words: Vec<&str> = piece.text.split_whitespace().collect();
+        self.running.text = words.join(" ");
+        Ok(())
     }
 
     fn statement(
@@ -78,11 +99,8 @@ impl SqlSession {
         sink: &mut dyn Sink,
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
-        self.follow_pool(watch)?;
-        self.follow_others();
+        self.begin(piece, watch)?;
         let start = Instant::now();
-        let words: Vec<&str> = piece.text.split_whitespace().collect();
-        self.running.text = words.join(" ");
         match recognise(piece)? {
             Statement::DataFusion => self.datafusion(piece, sink, watch),
             Statement::Copy(copy) => self.copy(&copy, watch),
@@ -243,7 +261,7 @@ fn explains(parsed: &Parsed) -> bool {
 }
 
 /// Refuses a statement that nests deeper than the largest stack allows.
-pub(super) fn check_levels(piece: &Piece, levels: usize) -> Result<(), SqlError> {
+fn check_levels(piece: &Piece, levels: usize) -> Result<(), SqlError> {
     let most = stack::most_levels();
     if levels <= most {
         return Ok(());
@@ -284,11 +302,7 @@ fn answers(ast: &Ast) -> bool {
     )
 }
 
-pub(super) fn give(
-    batch: &RecordBatch,
-    sink: &mut dyn Sink,
-    start: Instant,
-) -> Result<Outcome, SqlError> {
+fn give(batch: &RecordBatch, sink: &mut dyn Sink, start: Instant) -> Result<Outcome, SqlError> {
     let running = start.elapsed();
     sink.begin(&batch.schema())?;
     if sink.rows(batch)? == Flow::More {

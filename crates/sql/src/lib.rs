@@ -62,7 +62,7 @@ pub use format::{Format, WriteOptions};
 pub use generate::Generated;
 pub use parameters::WithValues;
 pub use pool::{Origin, PoolTable};
-pub use run::{CollectedRows, Flow, Outcome, Silent, Sink, StatementTiming, Unit, Watch};
+pub use run::{CollectedRows, Flow, NoRows, Outcome, Silent, Sink, StatementTiming, Unit, Watch};
 pub use script::{Piece, is_whole, split};
 pub use session::{Loaded, SqlOptions, SqlSession};
 pub use sessions::SharedEngine;

@@ -106,10 +106,14 @@ impl WithValues {
     }
 }
 
-/// The n of `$n`, from 1.
+/// The n of `$n`, from 1; `None` for a parameter of another form.
+pub(super) fn number_of(name: &str) -> Option<usize> {
+    let number = name.strip_prefix('$')?.parse().ok()?;
+    (number > 0).then_some(number)
+}
+
 fn number(name: &str, place: Position) -> Result<usize, SqlError> {
-    let number = name.strip_prefix('$').and_then(|n| n.parse().ok());
-    number.filter(|n| *n > 0).ok_or_else(|| {
+    number_of(name).ok_or_else(|| {
         SqlError::input_at(
             place,
             format!("{name} is no parameter; they are written $1, $2 and so on"),

@@ -4,11 +4,11 @@
 //! With a machine profile, the modelled table of [`tierloom_engine::adapt`] is returned instead.
 
 use super::error::SqlError;
-use super::run::{Flow, Sink, StatementTiming, Watch};
+use super::run::{NoRows, StatementTiming, Watch};
 use super::session::SqlSession;
 use super::system;
 use arrow::array::{Array, AsArray, RecordBatch, StringArray, UInt64Array};
-use arrow::datatypes::{SchemaRef, UInt64Type};
+use arrow::datatypes::UInt64Type;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,12 +71,7 @@ pub(super) fn explain_analyze(
 ) -> Result<RecordBatch, SqlError> {
     let plan = session.planner().physical(query, watch)?;
     let before = session.shared.reads();
-    let ran = session.stream(
-        &plan,
-        &mut Forgotten,
-        watch,
-        &mut StatementTiming::default(),
-    )?;
+    let ran = session.stream(&plan, &mut NoRows, watch, &mut StatementTiming::default())?;
     let execution = Execution {
         batches: Vec::new(),
         time: Duration::ZERO,
@@ -223,21 +218,4 @@ fn batch(lines: &[PlanRow]) -> Result<RecordBatch, SqlError> {
         ("fallbacks", count(&|l| l.fallbacks)),
     ])
     .map_err(SqlError::failed)
-}
-
-/// A sink that discards all rows.
-struct Forgotten;
-
-impl Sink for Forgotten {
-    fn begin(&mut self, _: &SchemaRef) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn rows(&mut self, _: &RecordBatch) -> Result<Flow, SqlError> {
-        Ok(Flow::More)
-    }
-
-    fn end(&mut self) -> Result<(), SqlError> {
-        Ok(())
-    }
 }

@@ -1,6 +1,7 @@
 //! Prepared statements with the parameters of an `EXECUTE`.
 
 use super::error::SqlError;
+use super::parameters::number_of;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{LogicalPlan, Statement as Planned};
 use datafusion::sql::parser::Statement as Parsed;
@@ -180,6 +181,5 @@ fn place(expr: &Expr) -> Option<usize> {
     let Value::Placeholder(name) = &value.value else {
         return None;
     };
-    let place = name.strip_prefix('$')?.parse().ok()?;
-    (place > 0).then_some(place)
+    number_of(name)
 }

@@ -310,3 +310,21 @@ impl Sink for CollectedRows {
         Ok(())
     }
 }
+
+/// A sink for rows that nobody reads.
+#[derive(Debug, Clone, Copy)]
+pub struct NoRows;
+
+impl Sink for NoRows {
+    fn begin(&mut self, _: &SchemaRef) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn rows(&mut self, _: &RecordBatch) -> Result<Flow, SqlError> {
+        Ok(Flow::More)
+    }
+
+    fn end(&mut self) -> Result<(), SqlError> {
+        Ok(())
+    }
+}

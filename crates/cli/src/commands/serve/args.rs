@@ -1,8 +1,6 @@
 //! Command line arguments of `tierloom serve`, unchecked.
 
-use crate::commands::pool::access::AccessArgs;
-use crate::commands::sql::{CsvArgs, VerifyArg};
-use crate::commands::topology::MachineArgs;
+use crate::commands::sql::{SessionArgs, TablesArgs};
 use std::path::PathBuf;
 use tierloom_text::{Bytes, Seconds};
 
@@ -46,35 +44,8 @@ pub struct Args {
     /// How long a statement waits for others before it fails
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub patience: Seconds,
-    /// Load PATH as table NAME: a CSV, Parquet or Arrow IPC file, or a folder of files of one kind;
-    /// repeat for more tables
-    #[arg(short = 't', long = "table", value_name = "NAME=PATH")]
-    pub tables: Vec<String>,
-    /// Use the tables of a pool, named by its first member; files of --table are kept in it, and
-    /// attached instead of loaded if the pool has them as they are
-    #[arg(long, value_name = "POOL")]
-    pub pool: Option<PathBuf>,
-    /// When the data of the pool's tables are checked against their checksums
-    #[arg(long, value_enum, default_value_t, requires = "pool")]
-    pub verify: VerifyArg,
     #[command(flatten)]
-    pub pool_access: AccessArgs,
-    /// Generate benchmark data as tables: ssb:SF, tpch:SF or tpcds:SF (scale factor); repeat for
-    /// more
-    #[arg(long, value_name = "WHAT:SF")]
-    pub generate: Vec<String>,
+    pub load: TablesArgs,
     #[command(flatten)]
-    pub csv: CsvArgs,
-    /// Where columns are placed: dram, cxl, a node, weights (3:2, dram:3,cxl:2), tier, columns:N,
-    /// columns:P%
-    #[arg(long, value_name = "PLACEMENT", default_value = "dram")]
-    pub placement: String,
-    /// Worker threads; default: all CPUs this process may use
-    #[arg(long, value_name = "N")]
-    pub threads: Option<usize>,
-    /// Page size of columns: 4k, thp, 2m or 1g (2m and 1g require a hugetlb pool)
-    #[arg(long, value_name = "SIZE", default_value = "thp")]
-    pub pages: String,
-    #[command(flatten)]
-    pub here: MachineArgs,
+    pub session: SessionArgs,
 }

@@ -15,7 +15,7 @@ use tierloom_sql::{AdmissionOptions, SharedEngine};
 /// Loads the tables and serves them until the user stops it.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let options = options(args)?;
-    let plan = sql::plan::SqlPlan::resolve(&like_sql(args))?;
+    let plan = sql::plan::SessionPlan::resolve(&args.load, &args.session)?;
     let admission = admission(args, plan.options.engine.threads)?;
     sql::quiet_workers();
     let session = sql::open::session(&plan)?;
@@ -84,27 +84,4 @@ fn admission(args: &Args, threads: usize) -> Result<AdmissionOptions, Failure> {
         operator_bytes: args.operator_memory.map(|bytes| bytes.0),
         patience: patience.unwrap_or(std::time::Duration::MAX),
     })
-}
-
-/// What loads the tables, as arguments of `tierloom sql`.
-fn like_sql(args: &Args) -> sql::Args {
-    sql::Args {
-        // No statements: without any, they would be read from the terminal.
-        command: Some(String::new()),
-        file: None,
-        tables: args.tables.clone(),
-        pool: args.pool.clone(),
-        verify: args.verify,
-        pool_access: args.pool_access.clone(),
-        generate: args.generate.clone(),
-        csv: args.csv.clone(),
-        format: "table".to_owned(),
-        output: None,
-        max_rows: 0,
-        timing: false,
-        placement: args.placement.clone(),
-        threads: args.threads,
-        pages: args.pages.clone(),
-        here: args.here.clone(),
-    }
 }

@@ -18,7 +18,7 @@ pub enum VerifyArg {
 }
 
 /// How CSV files are read
-#[derive(Clone, clap::Args)]
+#[derive(clap::Args)]
 pub struct CsvArgs {
     /// Field separator of CSV files, one character; default: a comma, or a tab in .tsv files
     #[arg(long, value_name = "CHAR")]
@@ -35,23 +35,9 @@ pub struct CsvArgs {
     pub csv_null: Vec<String>,
 }
 
-/// Run SQL on CSV, Parquet and Arrow files, loaded into placed memory
-///
-/// Without -c or -f, statements come from the terminal (end them with a semicolon; .help lists
-/// commands) or from a pipe. Rows go to stdout, everything else to stderr.
+/// The tables that a session has from the start
 #[derive(clap::Args)]
-pub struct Args {
-    /// Run these statements (several separated by semicolons) and exit
-    #[arg(
-        short = 'c',
-        long = "command",
-        value_name = "SQL",
-        conflicts_with = "file"
-    )]
-    pub command: Option<String>,
-    /// Run the statements of FILE and exit
-    #[arg(short = 'f', long, value_name = "FILE")]
-    pub file: Option<PathBuf>,
+pub struct TablesArgs {
     /// Load PATH as table NAME: a CSV, Parquet or Arrow IPC file, or a folder of files of one kind;
     /// repeat for more tables
     #[arg(short = 't', long = "table", value_name = "NAME=PATH")]
@@ -71,6 +57,44 @@ pub struct Args {
     pub generate: Vec<String>,
     #[command(flatten)]
     pub csv: CsvArgs,
+}
+
+/// Where a session keeps its columns, and what it runs on
+#[derive(clap::Args)]
+pub struct SessionArgs {
+    /// Where columns are placed: dram, cxl, a node, weights (3:2, dram:3,cxl:2), tier, columns:N,
+    /// columns:P%
+    #[arg(long, value_name = "PLACEMENT", default_value = "dram")]
+    pub placement: String,
+    /// Worker threads; default: all CPUs this process may use
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Page size of columns: 4k, thp, 2m or 1g (2m and 1g require a hugetlb pool)
+    #[arg(long, value_name = "SIZE", default_value = "thp")]
+    pub pages: String,
+    #[command(flatten)]
+    pub here: MachineArgs,
+}
+
+/// Run SQL on CSV, Parquet and Arrow files, loaded into placed memory
+///
+/// Without -c or -f, statements come from the terminal (end them with a semicolon; .help lists
+/// commands) or from a pipe. Rows go to stdout, everything else to stderr.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Run these statements (several separated by semicolons) and exit
+    #[arg(
+        short = 'c',
+        long = "command",
+        value_name = "SQL",
+        conflicts_with = "file"
+    )]
+    pub command: Option<String>,
+    /// Run the statements of FILE and exit
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub load: TablesArgs,
     /// Output format of rows: table, csv, json (one array; NaN and infinities as strings), jsonl or
     /// arrow (IPC stream)
     #[arg(long, value_name = "FORMAT", default_value = "table")]
@@ -84,16 +108,6 @@ pub struct Args {
     /// Print the time of each statement on stderr
     #[arg(long)]
     pub timing: bool,
-    /// Where columns are placed: dram, cxl, a node, weights (3:2, dram:3,cxl:2), tier, columns:N,
-    /// columns:P%
-    #[arg(long, value_name = "PLACEMENT", default_value = "dram")]
-    pub placement: String,
-    /// Worker threads; default: all CPUs this process may use
-    #[arg(long, value_name = "N")]
-    pub threads: Option<usize>,
-    /// Page size of columns: 4k, thp, 2m or 1g (2m and 1g require a hugetlb pool)
-    #[arg(long, value_name = "SIZE", default_value = "thp")]
-    pub pages: String,
     #[command(flatten)]
-    pub here: MachineArgs,
+    pub session: SessionArgs,
 }

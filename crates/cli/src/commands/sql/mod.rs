@@ -14,7 +14,7 @@ mod shell;
 mod show;
 pub mod watch;
 
-pub use args::{Args, CsvArgs, VerifyArg};
+pub use args::{Args, CsvArgs, SessionArgs, TablesArgs};
 
 use crate::failure::Failure;
 
@@ -22,7 +22,7 @@ use crate::failure::Failure;
 pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = plan::SqlPlan::resolve(args)?;
     quiet_workers();
-    let session = open::session(&plan)?;
+    let session = open::session(&plan.session)?;
     match &plan.statements {
         plan::Statements::Shell => shell::run(&plan, session),
         plan::Statements::Script { text, name } => script::run(&plan, session, text, name),

@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "only the SQL engine reads them")]
 mod args;
 
-pub use args::{Args, CsvArgs, VerifyArg};
+pub use args::{Args, CsvArgs, SessionArgs, TablesArgs};
 
 use crate::failure::Failure;
 

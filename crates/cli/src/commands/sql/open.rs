@@ -1,6 +1,6 @@
 //! Opens a session and loads its tables.
 
-use super::plan::{SqlPlan, TableSource};
+use super::plan::{SessionPlan, TableSource};
 use super::watch::Terminal;
 use crate::failure::Failure;
 use tierloom_sql::{Loaded, Origin, PoolTable, SqlError, SqlSession};
@@ -26,7 +26,7 @@ pub fn failure(error: SqlError, script: Option<&str>) -> Failure {
 ///
 /// # Errors
 /// Bad input for files that cannot be parsed or do not fit into memory, or an interruption.
-pub fn session(plan: &SqlPlan) -> Result<SqlSession, Failure> {
+pub fn session(plan: &SessionPlan) -> Result<SqlSession, Failure> {
     let mut session = SqlSession::new(plan.options.clone()).map_err(|e| failure(e, None))?;
     let watch = Terminal::default();
     if let Some((path, verification)) = &plan.pool {

@@ -3,7 +3,7 @@
 //! Separate from [`super::args`] because everything that can be found wrong is found here, before a
 //! table is loaded: loading can take minutes.
 
-use super::args::{Args, VerifyArg};
+use super::args::{Args, SessionArgs, TablesArgs, VerifyArg};
 use super::files;
 use crate::commands::pool::access::Access;
 use crate::failure::Failure;
@@ -49,18 +49,23 @@ pub enum TableSource {
     Generated(String, Generated),
 }
 
-pub struct SqlPlan {
-    pub statements: Statements,
+/// A session and the tables that it has from the start.
+pub struct SessionPlan {
     /// The pool's first member, and when its data are checked.
     pub pool: Option<(PathBuf, Verification)>,
     /// How the pool is opened.
     pub pool_access: Access,
     pub tables: Vec<TableSource>,
     pub csv: CsvOptions,
+    pub options: SqlOptions,
+}
+
+pub struct SqlPlan {
+    pub statements: Statements,
+    pub session: SessionPlan,
     pub shown: Shown,
     pub output: Option<PathBuf>,
     pub timing: bool,
-    pub options: SqlOptions,
 }
 
 impl SqlPlan {
@@ -69,54 +74,69 @@ impl SqlPlan {
     /// # Errors
     /// Bad input; the message names what was requested and what is possible.
     pub fn resolve(args: &Args) -> Result<SqlPlan, Failure> {
-        if args.here.sysroot.is_some() {
-            return Err(Failure::input(
-                "--sysroot describes another machine, and SQL runs on this one; leave it out",
-            ));
-        }
-        let topology = args.here.read()?;
-        let placement: Policy = args
-            .placement
-            .parse()
-            .map_err(|e| Failure::input(format!("--placement {}: {e}", args.placement)))?;
-        // Before the first query no column has any heat to decide by.
-        if placement.needs_heat() {
-            return Err(Failure::input(format!(
-                "--placement {placement} goes by what queries read; start with another and SET tierloom.placement = '{placement}' after some have run"
-            )));
-        }
-        let files = files::named(&args.tables)?.into_iter();
-        let mut tables: Vec<TableSource> = files
-            .map(|(name, path)| TableSource::Files { name, path })
-            .collect();
-        for text in &args.generate {
-            tables.push(generated(text)?);
-        }
+        let session = SessionPlan::resolve(&args.load, &args.session)?;
         if let Some(path) = &args.output {
             output::check_writable(path)?;
         }
-        let shown = shown(args)?;
         Ok(SqlPlan {
-            pool: args
-                .pool
-                .clone()
-                .map(|pool| (pool, verification(args.verify))),
-            pool_access: args.pool_access.access(),
-            tables,
-            csv: files::csv(&args.csv)?,
-            shown,
+            session,
+            shown: shown(args)?,
             output: args.output.clone(),
             timing: args.timing,
-            options: options(
-                args.threads,
-                args.pages.parse().map_err(Failure::input)?,
-                placement,
-                topology,
-            )?,
             // Resolved last: it may read stdin to its end, which would only delay other errors.
             statements: statements(args)?,
         })
     }
+}
+
+impl SessionPlan {
+    /// Resolves and checks the arguments.
+    ///
+    /// # Errors
+    /// Same as [`SqlPlan::resolve`].
+    pub fn resolve(load: &TablesArgs, session: &SessionArgs) -> Result<SessionPlan, Failure> {
+        let options = session_options(session)?;
+        let files = files::named(&load.tables)?.into_iter();
+        let mut tables: Vec<TableSource> = files
+            .map(|(name, path)| TableSource::Files { name, path })
+            .collect();
+        for text in &load.generate {
+            tables.push(generated(text)?);
+        }
+        let pool = load.pool.clone();
+        Ok(SessionPlan {
+            pool: pool.map(|pool| (pool, verification(load.verify))),
+            pool_access: load.pool_access.access(),
+            tables,
+            csv: files::csv(&load.csv)?,
+            options,
+        })
+    }
+}
+
+/// Options of a session from its arguments.
+///
+/// # Errors
+/// Same as [`SqlPlan::resolve`].
+pub fn session_options(args: &SessionArgs) -> Result<SqlOptions, Failure> {
+    if args.here.sysroot.is_some() {
+        return Err(Failure::input(
+            "--sysroot describes another machine, and SQL runs on this one; leave it out",
+        ));
+    }
+    let topology = args.here.read()?;
+    let placement: Policy = args
+        .placement
+        .parse()
+        .map_err(|e| Failure::input(format!("--placement {}: {e}", args.placement)))?;
+    // Before the first query no column has any heat to decide by.
+    if placement.needs_heat() {
+        return Err(Failure::input(format!(
+            "--placement {placement} goes by what queries read; start with another and SET tierloom.placement = '{placement}' after some have run"
+        )));
+    }
+    let page_size = args.pages.parse().map_err(Failure::input)?;
+    options(args.threads, page_size, placement, topology)
 }
 
 fn verification(verify: VerifyArg) -> Verification {
