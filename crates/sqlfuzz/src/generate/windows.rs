@@ -50,6 +50,19 @@ struct Function {
     framed: bool,
 }
 
+impl Function {
+    /// One without arguments and frame, which gives a number.
+    fn plain(form: &str, needs_total: bool) -> Self {
+        Function {
+            form: form.into(),
+            kind: Kind::Int,
+            args: vec![],
+            needs_total,
+            framed: false,
+        }
+    }
+}
+
 impl Generator<'_> {
     pub(crate) fn windows(&mut self) -> (Query, Vec<Known>) {
         let (source, scope) = self.source();
@@ -119,17 +132,10 @@ impl Generator<'_> {
     }
 
     fn window_function(&mut self, scope: &Scope, total: bool) -> Function {
-        let plain = |form: &str, needs_total| Function {
-            form: form.into(),
-            kind: Kind::Int,
-            args: vec![],
-            needs_total,
-            framed: false,
-        };
         if total && self.rng.chance(40) {
             return match self.rng.below(4) {
-                0 => plain("row_number()", true),
-                1 => plain(&format!("ntile({})", self.rng.range(1, 5)), true),
+                0 => Function::plain("row_number()", true),
+                1 => Function::plain(&format!("ntile({})", self.rng.range(1, 5)), true),
                 _ => self.neighbour(scope),
             };
         }
@@ -139,7 +145,7 @@ impl Generator<'_> {
             .cloned()
             .collect();
         if numbers.is_empty() || self.rng.chance(35) {
-            return plain(self.rng.pick::<&str>(&["rank()", "dense_rank()"]), false);
+            return Function::plain(self.rng.pick::<&str>(&["rank()", "dense_rank()"]), false);
         }
         let column = self.any_column(&numbers);
         let form = self
@@ -158,13 +164,7 @@ impl Generator<'_> {
     fn neighbour(&mut self, scope: &Scope) -> Function {
         let column = self.any_column(scope);
         if matches!(column.kind(), Kind::Null) {
-            return Function {
-                form: "row_number()".into(),
-                kind: Kind::Int,
-                args: vec![],
-                needs_total: true,
-                framed: false,
-            };
+            return Function::plain("row_number()", true);
         }
         let kind = column.kind();
         let forms = [
