@@ -1,7 +1,7 @@
 //! Python environments for programs from PyPI.
 
 use anyhow::{Context, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
 /// The Python environment for clients of PostgreSQL and the packages in it; see docs/serve.md.
@@ -19,14 +19,25 @@ const CLIENT_PACKAGES: [&str; 5] = [
 /// # Errors
 /// Python lacks a part, or pip fails.
 pub fn install_clients(shell: &Shell) -> Result<()> {
-    let python = format!("{CLIENTS}/bin/python");
-    let wanted = "import psycopg, asyncpg, adbc_driver_postgresql, pyarrow, duckdb";
-    let there = cmd!(shell, "{python} -c {wanted}").quiet().ignore_stderr();
-    if there.run().is_err() {
-        install(shell, Path::new(CLIENTS), &CLIENT_PACKAGES)
-            .context("clients of PostgreSQL cannot be installed from PyPI")?;
+    environment(shell, CLIENTS, &CLIENT_PACKAGES).map(drop)
+}
+
+/// The interpreter of a separate environment in the folder `venv` with `packages`, which are
+/// installed if they are not there.
+///
+/// # Errors
+/// Python lacks a part, or pip fails.
+pub fn environment(shell: &Shell, venv: &str, packages: &[&str]) -> Result<PathBuf> {
+    let venv = shell.current_dir().join(venv);
+    let wanted = packages.join(" ");
+    // Written last, so that an environment that was not finished is made again.
+    let done = venv.join("packages");
+    if shell.read_file(&done).ok().as_deref() != Some(&wanted) {
+        install(shell, &venv, packages)
+            .with_context(|| format!("{wanted} cannot be installed from PyPI"))?;
+        shell.write_file(&done, wanted)?;
     }
-    Ok(())
+    Ok(venv.join("bin/python"))
 }
 
 /// Makes a separate environment in the folder `venv` and installs `packages`, arguments of pip.

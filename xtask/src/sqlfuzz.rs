@@ -1,9 +1,8 @@
 //! Runs random SQL against plain DataFusion and DuckDB.
 
 use crate::everything::EVERYTHING;
-use crate::python::install;
-use anyhow::{Context, Result};
-use std::path::Path;
+use crate::python::environment;
+use anyhow::Result;
 use xshell::{Shell, cmd};
 
 /// The Python environment for DuckDB and the packages in it; see docs/sql-fuzzing.md.
@@ -12,17 +11,7 @@ const PACKAGES: [&str; 2] = ["duckdb==2.0.0", "pyarrow==26.0.1"];
 
 /// Installs DuckDB into a separate Python environment if it is not there.
 pub fn install_duckdb(shell: &Shell) -> Result<()> {
-    let python = format!("{VENV}/bin/python");
-    let wanted = "import duckdb, pyarrow; print(duckdb.__version__, pyarrow.__version__)";
-    let there = cmd!(shell, "{python} -c {wanted}")
-        .quiet()
-        .ignore_stderr()
-        .read();
-    if there.ok().as_deref() != Some("2.0.0 26.0.1") {
-        install(shell, Path::new(VENV), &PACKAGES)
-            .context("DuckDB cannot be installed from PyPI")?;
-    }
-    Ok(())
+    environment(shell, VENV, &PACKAGES).map(drop)
 }
 
 /// Runs the fuzzer for a minute.

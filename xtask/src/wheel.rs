@@ -1,7 +1,7 @@
 //! The package of Python: builds its wheel, installs it and runs its tests.
 
 use crate::everything::EVERYTHING;
-use crate::python::install;
+use crate::python::environment;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
@@ -23,7 +23,7 @@ const PACKAGES: [&str; 10] = [
 
 /// Builds the wheel and tests it.
 pub fn python(shell: &Shell) -> Result<()> {
-    let python = environment(shell)?;
+    let python = environment(shell, VENV, &PACKAGES)?;
     let wheel = wheel(shell, &python)?;
     cmd!(
         shell,
@@ -46,21 +46,6 @@ pub fn python(shell: &Shell) -> Result<()> {
     .env("TIERLOOM", root.join("target/debug/tierloom"))
     .env("PYTHONDONTWRITEBYTECODE", "1")
     .run()?)
-}
-
-/// The interpreter of an environment with the packages.
-fn environment(shell: &Shell) -> Result<PathBuf> {
-    let venv = shell.current_dir().join(VENV);
-    let python = venv.join("bin/python");
-    let wanted = PACKAGES.join(" ");
-    // Written last, so that an environment that was not finished is made again.
-    let done = venv.join("packages");
-    if shell.read_file(&done).ok().as_deref() != Some(&wanted) {
-        install(shell, &venv, &PACKAGES)
-            .context("the packages of the tests cannot be installed from PyPI")?;
-        shell.write_file(&done, wanted)?;
-    }
-    Ok(python)
 }
 
 /// Packs what the tests' build has compiled: maturin would build with other features, and
