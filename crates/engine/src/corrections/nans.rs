@@ -3,11 +3,10 @@
 //! DataFusion 55 compares, sorts and groups floats by their bits, so a NaN with a sign is less than
 //! all numbers and is another group than one without. Processors of x86 set the sign where 0.0 is
 //! divided by 0.0. Here every NaN is the positive one before it is compared: columns when they are
-//! loaded, computed floats where they leave arithmetic, and aggregates where they are used.
-//!
-//! Not corrected: floats within lists and structs.
+//! loaded, with the floats of their lists and structs, computed floats where they leave arithmetic,
+//! and aggregates where they are used.
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, make_array};
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -141,7 +140,9 @@ fn where_it_leaves(expr: Expr, stays: bool, below: &Below) -> Result<Transformed
 const COMPARING: [&str; 3] = ["greatest", "least", "nullif"];
 
 /// Functions whose result is NaN with a sign only if an argument is.
-const PASSING: [&str; 12] = [
+const PASSING: [&str; 14] = [
+    "get_field",
+    "array_element",
     "coalesce",
     "nvl",
     "greatest",
@@ -338,7 +339,8 @@ impl ScalarUDFImpl for OneNanOf {
 
 type HalfFloat = <Float16Type as ArrowPrimitiveType>::Native;
 
-/// Floats with every NaN positive; other columns, and floats without NaN, as they are.
+/// Floats with every NaN positive, also those of lists and structs; other columns, and floats
+/// without NaN, as they are.
 ///
 /// Tables that are loaded have such floats. The rules of [`corrected`](super::corrected) expect it
 /// of all tables.
@@ -358,8 +360,27 @@ pub fn with_one_nan(values: ArrayRef) -> ArrayRef {
                 false => dictionary.with_values(words),
             }
         }
+        nested if nested.is_nested() => in_children(values),
         _ => values,
     }
+}
+
+/// The floats of lists, maps and structs.
+fn in_children(values: ArrayRef) -> ArrayRef {
+    let data = values.to_data();
+    let mut is_changed = false;
+    let children = data.child_data().iter().map(|child| {
+        let before = make_array(child.clone());
+        let after = with_one_nan(Arc::clone(&before));
+        is_changed |= !Arc::ptr_eq(&before, &after);
+        after.to_data()
+    });
+    let children = children.collect();
+    if !is_changed {
+        return values;
+    }
+    let changed = data.into_builder().child_data(children).build();
+    make_array(changed.expect("as long as before, and of the same types"))
 }
 
 fn in_floats<T: ArrowPrimitiveType>(
@@ -381,10 +402,12 @@ fn in_floats<T: ArrowPrimitiveType>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{DictionaryArray, Float64Array, Int8Array};
+    use arrow::array::{DictionaryArray, Float64Array, Int8Array, ListArray, StructArray};
+    use arrow::buffer::OffsetBuffer;
+    use arrow::datatypes::Field;
 
     #[test]
-    fn every_nan_has_the_same_bits_also_among_words() {
+    fn every_nan_has_the_same_bits_also_among_words_and_in_lists() {
         let other = f64::from_bits(0x7ff8_0000_0000_0001);
         let values = vec![Some(1.0), Some(-f64::NAN), None, Some(other), Some(-0.0)];
         let bits = |values: &ArrayRef| -> Vec<Option<u64>> {
@@ -403,9 +426,22 @@ mod tests {
         let one = with_one_nan(Arc::clone(&floats));
         assert_eq!(bits(&one), expected);
         assert!(Arc::ptr_eq(&one, &with_one_nan(Arc::clone(&one))) || bits(&one) == expected);
-        let dictionary = DictionaryArray::new(Int8Array::from(vec![4, 0, 1]), floats);
+        let words = Arc::clone(&floats);
+        let dictionary = DictionaryArray::new(Int8Array::from(vec![4, 0, 1]), words);
         let one = with_one_nan(Arc::new(dictionary));
         assert_eq!(bits(one.as_any_dictionary().values()), expected);
+        let item = Arc::new(Field::new("item", DataType::Float64, true));
+        let offsets = OffsetBuffer::from_lengths([2, 0, 3]);
+        let lists = ListArray::new(item, offsets, Arc::clone(&floats), None);
+        let structs: ArrayRef = Arc::new(StructArray::from(vec![(
+            Arc::new(Field::new("of", lists.data_type().clone(), true)),
+            Arc::new(lists) as ArrayRef,
+        )]));
+        // Without the first list, so that offsets count.
+        let one = with_one_nan(structs.slice(1, 2));
+        let lists = one.as_struct().column(0).as_list::<i32>();
+        assert_eq!((lists.len(), lists.value_length(0)), (2, 0));
+        assert_eq!(bits(&lists.value(1)), expected[2..]);
         let plain: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, f64::INFINITY]));
         assert!(Arc::ptr_eq(&plain, &with_one_nan(Arc::clone(&plain))));
     }

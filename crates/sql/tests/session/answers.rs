@@ -618,3 +618,35 @@ fn sums_of_decimals_keep_their_type_beside_distinct_values() {
     let types = "SELECT arrow_typeof(s) FROM (SELECT sum(m) AS s, count(DISTINCT k) FROM f) AS q";
     assert_eq!(text(&mut session, types), "\"Decimal128(20, 2)\"");
 }
+
+#[test]
+fn floats_of_structs_and_lists_are_keys_and_conditions_of_joins() {
+    let mut session = session();
+    for table in ["t", "u"] {
+        // -(inf - inf) is NaN, on x86 with another sign than 'NaN'.
+        let sql = format!(
+            "CREATE TABLE {table} AS SELECT named_struct('r', r, 'c', c) AS s, [0.0, c] AS l FROM \
+             (SELECT column1 AS r, CAST(column2 AS DOUBLE) AS c FROM \
+              (VALUES ('a', '1'), ('b', '2.5'), ('n', 'NaN')) \
+              UNION ALL SELECT 'm', CAST('inf' AS DOUBLE) - CAST('inf' AS DOUBLE))"
+        );
+        run(&mut session, &sql).unwrap();
+    }
+    let both = "a,a\nb,b\nm,m\nm,n\nn,m\nn,n";
+    for (condition, right) in [
+        ("t.s['c'] = u.s['c']", both),
+        ("t.l[2] = u.l[2]", both),
+        ("t.s['c'] / 2 = u.s['c'] / 2", both),
+        ("abs(t.s['c']) = abs(u.s['c'])", both),
+        ("sqrt(t.s['c']) = sqrt(u.s['c'])", both),
+        ("t.s['r'] = u.s['r'] AND t.s['c'] = u.s['c']", "a,a\nb,b\nm,m\nn,n"),
+        ("t.s['r'] = u.s['r'] AND sqrt(u.s['c']) > 1", "b,b\nm,m\nn,n"),
+    ] {
+        for query in [
+            format!("SELECT t.s['r'], u.s['r'] FROM t JOIN u ON {condition} ORDER BY 1, 2"),
+            format!("SELECT t.s['r'], u.s['r'] FROM t, u WHERE {condition} ORDER BY 1, 2"),
+        ] {
+            assert_eq!(text(&mut session, &query), right, "{query}");
+        }
+    }
+}
