@@ -5,7 +5,6 @@
 //! only.
 
 use crate::EngineError;
-use crate::corrections::precedence;
 use crate::plan_cache::Sources;
 use crate::stack;
 use crate::wait::Waiter;
@@ -33,7 +32,7 @@ pub(crate) struct PlannedStatement {
 /// DataFusion's, or a statement that is not a query.
 pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<PlannedStatement> {
     let state = context.state();
-    let statement = precedence::statement(&state, sql)?;
+    let statement = tierloom_corrections::statement(&state, sql)?;
     // Names in the text, those of views included; the plan only has the tables below them.
     let names = state.resolve_table_references(&statement)?;
     let logical = state.statement_to_plan(statement).await?;
@@ -48,7 +47,7 @@ pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<Planned
 /// # Errors
 /// DataFusion's, or a statement that is not a query.
 pub(crate) async fn optimised(state: &SessionState, sql: &str) -> Result<LogicalPlan> {
-    let statement = precedence::statement(state, sql)?;
+    let statement = tierloom_corrections::statement(state, sql)?;
     let logical = state.statement_to_plan(statement).await?;
     expect_query(&logical)?;
     state.optimize(&logical)

@@ -6,9 +6,6 @@
 
 use crate::EngineError;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
-use crate::corrections::{
-    NoMergedOuterColumns, PlainAntiJoins, checked_sum, corrected, logical_rules, precedence,
-};
 use crate::plan_cache::PlanCache;
 use crate::planning;
 use crate::provider::PlacedTableProvider;
@@ -31,6 +28,9 @@ use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
+use tierloom_corrections::{
+    NoMergedOuterColumns, PlainAntiJoins, checked_sum, corrected, logical_rules,
+};
 use tokio::runtime::{Handle, Runtime};
 
 /// Name of the threads that plan and run queries.
@@ -301,7 +301,7 @@ impl Engine {
     /// # Errors
     /// DataFusion's, if the text is not one statement.
     pub fn parse(&self, sql: &str) -> datafusion::common::Result<Statement> {
-        precedence::statement(&self.context.state(), sql)
+        tierloom_corrections::statement(&self.context.state(), sql)
     }
 
     /// Plans a query, or finds the cached plan of the same text over the same tables.

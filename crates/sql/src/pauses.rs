@@ -12,7 +12,7 @@ use futures::{Stream, StreamExt};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tierloom_engine::PassThrough;
+use tierloom_corrections::PassThrough;
 
 /// Operators that may work for long on one batch of their right input.
 const MULTIPLYING: [&str; 2] = ["CrossJoinExec", "NestedLoopJoinExec"];

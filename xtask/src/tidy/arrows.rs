@@ -10,7 +10,7 @@ use std::process::Command;
 ///
 /// Crates are split by what they cost to build: nothing below `engine` builds the SQL engine.
 pub(super) const LAYERS: [&[&str]; 8] = [
-    &["agent", "kernels", "testing", "text", "tpc"],
+    &["agent", "corrections", "kernels", "testing", "text", "tpc"],
     &["lab", "model", "star", "topology", "tree", "workloads"],
     &["counters", "memory", "operators", "record"],
     &["bench", "calibrate", "placement", "pool", "report"],

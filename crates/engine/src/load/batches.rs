@@ -15,13 +15,13 @@ use super::held::Held;
 use super::place::ColumnPlacer;
 use crate::EngineError;
 use crate::column::PlacedColumn;
-use crate::corrections::with_one_nan;
 use crate::table::PlacedTable;
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch, make_array};
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, FieldRef, SchemaRef,
 };
+use tierloom_corrections::with_one_nan;
 use tierloom_memory::Placement;
 use tierloom_workloads::{Progress, WorkloadError};
 

@@ -639,8 +639,14 @@ fn floats_of_structs_and_lists_are_keys_and_conditions_of_joins() {
         ("t.s['c'] / 2 = u.s['c'] / 2", both),
         ("abs(t.s['c']) = abs(u.s['c'])", both),
         ("sqrt(t.s['c']) = sqrt(u.s['c'])", both),
-        ("t.s['r'] = u.s['r'] AND t.s['c'] = u.s['c']", "a,a\nb,b\nm,m\nn,n"),
-        ("t.s['r'] = u.s['r'] AND sqrt(u.s['c']) > 1", "b,b\nm,m\nn,n"),
+        (
+            "t.s['r'] = u.s['r'] AND t.s['c'] = u.s['c']",
+            "a,a\nb,b\nm,m\nn,n",
+        ),
+        (
+            "t.s['r'] = u.s['r'] AND sqrt(u.s['c']) > 1",
+            "b,b\nm,m\nn,n",
+        ),
     ] {
         for query in [
             format!("SELECT t.s['r'], u.s['r'] FROM t JOIN u ON {condition} ORDER BY 1, 2"),

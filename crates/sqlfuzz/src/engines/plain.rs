@@ -12,7 +12,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use std::sync::Arc;
 use std::time::Duration;
-use tierloom_engine::{corrected, with_one_nan};
+use tierloom_corrections::{corrected, with_one_nan};
 use tokio::runtime::Runtime;
 
 /// A DataFusion session without any of Tierloom's rules but its corrections ([`corrected`]).

@@ -1,11 +1,9 @@
 //! Aggregates that are read off statistics instead of computed.
 
 use super::filter_fence::Fenced;
-use crate::scan::PlacedScanExec;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -66,7 +64,8 @@ impl PhysicalOptimizerRule for ScanStatistics {
 fn is_whole_table(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let children = plan.children();
     match children.as_slice() {
-        [] => plan.is::<PlacedScanExec>() || plan.is::<DataSourceExec>(),
+        // What a source calls exact is; a scan that filters calls nothing so.
+        [] => true,
         [child] => {
             // A group-by has other rows than its table.
             let ungrouped = plan

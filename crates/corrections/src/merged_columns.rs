@@ -12,7 +12,7 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 /// has no row. DataFusion 55 takes the left side's, which is NULL there, and once a query is a plan
 /// nobody can tell `id` from `l.id`.
 #[derive(Debug, Default)]
-pub(crate) struct NoMergedOuterColumns;
+pub struct NoMergedOuterColumns;
 
 impl AnalyzerRule for NoMergedOuterColumns {
     fn name(&self) -> &str {

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 ///
 /// # Errors
 /// DataFusion's, if the text is not one statement.
-pub(crate) fn statement(state: &SessionState, sql: &str) -> Result<Statement> {
+pub fn statement(state: &SessionState, sql: &str) -> Result<Statement> {
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement = state.sql_to_statement(sql, &dialect)?;
     // Only statements with these words can be wrong.

@@ -47,7 +47,7 @@ fn of_select(
     state: &SessionState,
     changed: &mut HashMap<String, String>,
 ) {
-    let mut calls = Calls {
+    let mut calls = NamedCalls {
         state,
         depth: 0,
         found: Vec::new(),
@@ -151,14 +151,14 @@ fn branches(mut calls: Vec<Call>) -> HashMap<String, u32> {
 }
 
 /// Collects the aggregates and window functions of a query.
-struct Calls<'a> {
+struct NamedCalls<'a> {
     state: &'a SessionState,
     /// Number of subqueries around the place that is visited.
     depth: u32,
     found: Vec<Call>,
 }
 
-impl Calls<'_> {
+impl NamedCalls<'_> {
     fn is_named(&self, function: &Function) -> bool {
         let name = function.name.0.last().and_then(|part| part.as_ident());
         name.is_some_and(|name| {
@@ -168,7 +168,7 @@ impl Calls<'_> {
     }
 }
 
-impl Visitor for Calls<'_> {
+impl Visitor for NamedCalls<'_> {
     type Break = Infallible;
 
     fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<Infallible> {

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// `sum` for a session.
-pub(crate) fn checked_sum() -> Arc<AggregateUDF> {
+pub fn checked_sum() -> Arc<AggregateUDF> {
     Arc::new(AggregateUDF::new_from_impl(CheckedSum::default()))
 }
 

@@ -6,20 +6,19 @@
 //!
 //! * [`NullableSubqueries`] marks scalar subqueries over expressions that are never NULL (`(SELECT
 //!   1 FROM t WHERE ...)`), where the declaration of tables does not help.
-//! * [`PlainAntiJoins`] replaces the NULL-aware anti join of `NOT IN` by the plain one where the
-//!   placed columns contain no NULL. Only the plain form runs in parallel.
+//! * [`PlainAntiJoins`] replaces the NULL-aware anti join of `NOT IN` by the plain one where tables
+//!   count no NULL in the columns. Only the plain form runs in parallel.
 
 use super::{holds, rewrite_expressions};
-use crate::provider::PlacedTableProvider;
-use crate::table::PlacedTable;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, JoinType, Result};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    ScalarUDFImpl, Signature, TableScan, Volatility,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -120,7 +119,7 @@ impl ScalarUDFImpl for MayBeNull {
 
 /// Replaces NULL-aware anti joins on columns without NULLs; see the module documentation.
 #[derive(Debug, Default)]
-pub(crate) struct PlainAntiJoins;
+pub struct PlainAntiJoins;
 
 impl OptimizerRule for PlainAntiJoins {
     fn name(&self) -> &str {
@@ -176,7 +175,7 @@ fn is_never_null(expr: &Expr, is_known: &dyn Fn(&Column) -> bool) -> bool {
     }
 }
 
-/// Whether `column` of the plan's output is a placed column without NULLs, passed on unchanged.
+/// Whether `column` of the plan's output is a table's column without NULLs, passed on unchanged.
 pub(crate) fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
     let Ok(index) = plan.schema().index_of_column(column) else {
         return false;
@@ -184,14 +183,7 @@ pub(crate) fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
     match plan {
         LogicalPlan::TableScan(scan) => {
             let field = plan.schema().field(index);
-            let held = placed_table(plan).map(|table| {
-                let columns = table.columns().iter();
-                columns
-                    .filter(|c| c.name() == field.name())
-                    .all(|c| !c.nullable())
-            });
-            // Other tables are taken at their declaration.
-            held.unwrap_or_else(|| !scan.projected_schema.field(index).is_nullable())
+            !field.is_nullable() || holds_no_nulls(scan, field.name())
         }
         LogicalPlan::Projection(projection) => match projection.expr[index].clone().unalias() {
             Expr::Column(inner) => has_no_nulls(&projection.input, &inner),
@@ -227,12 +219,13 @@ pub(crate) fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
     }
 }
 
-/// The placed table of a table scan.
-fn placed_table(scan: &LogicalPlan) -> Option<Arc<PlacedTable>> {
-    let LogicalPlan::TableScan(scan) = scan else {
-        return None;
+/// Whether a table counts its NULLs, and has none in the column `name`.
+fn holds_no_nulls(scan: &TableScan, name: &str) -> bool {
+    let count = || {
+        let provider = source_as_provider(&scan.source).ok()?;
+        let index = provider.schema().index_of(name).ok()?;
+        let statistics = provider.statistics()?;
+        Some(statistics.column_statistics.get(index)?.null_count)
     };
-    let provider = source_as_provider(&scan.source).ok()?;
-    let placed = provider.downcast_ref::<PlacedTableProvider>()?;
-    Some(Arc::clone(placed.table()))
+    count() == Some(Precision::Exact(0))
 }

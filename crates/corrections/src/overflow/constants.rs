@@ -1,8 +1,8 @@
 //! Arithmetic of constants.
 
 use super::{computes, is_arithmetic};
-use crate::corrections::constants::evaluated;
-use crate::corrections::{operator_holds, rewrite_expressions};
+use crate::constants::evaluated;
+use crate::{operator_holds, rewrite_expressions};
 use arrow::array::new_empty_array;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;

@@ -1,7 +1,8 @@
 //! Corrections of wrong answers of DataFusion 55, and of its parser.
 //!
 //! Each module describes one fault. Most are rules of the planner in the place of one of
-//! DataFusion's, or before or after them.
+//! DataFusion's, or before or after them. They know nothing of placed memory: any session of
+//! DataFusion can be [`corrected`].
 
 mod call_names;
 mod checked_sum;
@@ -33,7 +34,8 @@ mod ordered_aggregates;
 mod outer_types;
 mod output_order;
 mod overflow;
-pub(crate) mod precedence;
+mod pass_through;
+mod precedence;
 mod range_frames;
 mod scan_statistics;
 mod select_names;
@@ -42,10 +44,12 @@ mod top_groups;
 mod window_order;
 mod zeros;
 
-pub(crate) use checked_sum::checked_sum;
-pub(crate) use merged_columns::NoMergedOuterColumns;
+pub use checked_sum::checked_sum;
+pub use merged_columns::NoMergedOuterColumns;
 pub use nans::with_one_nan;
-pub(crate) use null_rules::PlainAntiJoins;
+pub use null_rules::PlainAntiJoins;
+pub use pass_through::PassThrough;
+pub use precedence::statement;
 
 use comparisons::ExactComparisons;
 use counted_sets::CountedSets;
@@ -140,7 +144,7 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
 const SIMPLIFIER: &str = "simplify_expressions";
 
 /// DataFusion's logical rules, corrected.
-pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let rules = Optimizer::new().rules.into_iter();
     let corrected = rules
         .map(Except::around)
