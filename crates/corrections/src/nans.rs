@@ -140,9 +140,7 @@ fn where_it_leaves(expr: Expr, stays: bool, below: &Below) -> Result<Transformed
 const COMPARING: [&str; 3] = ["greatest", "least", "nullif"];
 
 /// Functions whose result is NaN with a sign only if an argument is.
-const PASSING: [&str; 14] = [
-    "get_field",
-    "array_element",
+const PASSING: [&str; 12] = [
     "coalesce",
     "nvl",
     "greatest",
@@ -156,6 +154,9 @@ const PASSING: [&str; 14] = [
     ONE_NAN_NAME,
     "may_be_null",
 ];
+
+/// Functions whose result is a part of their first argument.
+const FIELDS: [&str; 2] = ["get_field", "array_element"];
 
 /// Functions whose result is finite if the arguments are.
 const BOUNDED: [&str; 8] = [
@@ -226,6 +227,9 @@ fn may_make_nan(expr: &Expr, below: &Below) -> bool {
             };
             let exponent = || is_bounded(exponent, &below.schema, DEEPEST);
             !(is_plain(base) && !is_below_zero(base) && exponent())
+        }
+        Expr::ScalarFunction(function) if FIELDS.contains(&function.name()) => {
+            function.args.first().is_some_and(may_make_nan)
         }
         Expr::ScalarFunction(function) => {
             !PASSING.contains(&function.name())

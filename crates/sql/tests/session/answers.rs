@@ -638,6 +638,7 @@ fn floats_of_structs_and_lists_are_keys_and_conditions_of_joins() {
         ("t.l[2] = u.l[2]", both),
         ("t.s['c'] / 2 = u.s['c'] / 2", both),
         ("abs(t.s['c']) = abs(u.s['c'])", both),
+        ("upper(t.s['r']) = upper(u.s['r'])", "a,a\nb,b\nm,m\nn,n"),
         ("sqrt(t.s['c']) = sqrt(u.s['c'])", both),
         (
             "t.s['r'] = u.s['r'] AND t.s['c'] = u.s['c']",
@@ -651,6 +652,9 @@ fn floats_of_structs_and_lists_are_keys_and_conditions_of_joins() {
         for query in [
             format!("SELECT t.s['r'], u.s['r'] FROM t JOIN u ON {condition} ORDER BY 1, 2"),
             format!("SELECT t.s['r'], u.s['r'] FROM t, u WHERE {condition} ORDER BY 1, 2"),
+            format!(
+                "SELECT t.s['r'], u.s['r'] FROM u AS t JOIN t AS u ON {condition} ORDER BY 1, 2"
+            ),
         ] {
             assert_eq!(text(&mut session, &query), right, "{query}");
         }
