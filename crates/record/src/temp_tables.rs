@@ -1,6 +1,6 @@
 //! Queries whose intermediate results are temporary tables at one place.
 
-use crate::{Provenance, Spread};
+use crate::{HERE, Provenance, Spread, TierUse};
 use serde::{Deserialize, Serialize};
 
 /// A query as a script that makes temporary tables at one place and then reads them.
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct TempTablesRecord {
     /// Schema of the record, [`crate::SCHEMA`].
     pub schema: String,
-    /// Always measured.
+    /// Whether its times are measured or modelled.
     pub provenance: Provenance,
     /// When the record was made, RFC 3339.
     pub made_at: String,
@@ -22,6 +22,9 @@ pub struct TempTablesRecord {
     pub scale_factor: f64,
     /// Number of worker threads; `None` for one per CPU.
     pub threads: Option<u32>,
+    /// [`HERE`], or the name of the machine profile that it is modelled for.
+    #[serde(default = "here")]
+    pub machine: String,
     /// Name of the query.
     pub query: String,
     /// Places of memory class `temp`, as in `--operator-memory`.
@@ -38,6 +41,9 @@ pub struct TempTablesRecord {
     pub bytes_by_place: Vec<PlaceBytes>,
     /// Bytes of pages by node, as the kernel reported them while the tables were there.
     pub bytes_by_node: Vec<NodeBytes>,
+    /// Load on the tiers of the modelled machine while the script runs; empty if measured.
+    #[serde(default)]
+    pub tiers: Vec<TierUse>,
     /// The error of the script, which then has no times.
     pub failed: Option<String>,
 }
@@ -69,6 +75,11 @@ pub struct NodeBytes {
     pub node: Option<u32>,
     /// Bytes of the pages found there.
     pub bytes: u64,
+}
+
+/// The machine of records that were written before others were modelled.
+fn here() -> String {
+    HERE.to_owned()
 }
 
 impl TempTablesRecord {

@@ -51,6 +51,7 @@ mod system;
 mod tables;
 mod views;
 mod whole_file;
+mod work;
 
 pub use admission::AdmissionOptions;
 pub use calendar::check_calendar;

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_engine::breakdown::caught;
-use tierloom_engine::load::{LoadOptions, load_batches};
+use tierloom_engine::load::{LoadOptions, PlaceTimes, load_batches};
 use tierloom_engine::{EngineError, PlacedTable};
 use tierloom_workloads::Progress;
 
@@ -90,7 +90,7 @@ impl SqlSession {
                 "table {name}: its rows cannot be loaded ({said})"
             )))
         })?;
-        self.register(name, table, watch)
+        self.register(name, table.0, watch)
     }
 
     pub(super) fn load_source(
@@ -119,10 +119,10 @@ impl SqlSession {
         let batches = source.batches(&advance);
         let made = self.table_of(name, source.schema(), batches, Home::Placed, watch);
         watch.end();
-        made
+        made.map(|(table, _)| table)
     }
 
-    /// Builds a table from the rows of `batches`.
+    /// Builds a table from the rows of `batches`, and says what took how long.
     pub(super) fn table_of(
         &self,
         name: &str,
@@ -130,7 +130,7 @@ impl SqlSession {
         batches: impl Iterator<Item = Result<RecordBatch, SqlError>>,
         home: Home,
         watch: &dyn Watch,
-    ) -> Result<Arc<PlacedTable>, SqlError> {
+    ) -> Result<(Arc<PlacedTable>, PlaceTimes), SqlError> {
         // The loader only passes engine errors on, so the original error is kept here.
         let failure: Mutex<Option<SqlError>> = Mutex::new(None);
         let rows = batches.map(|batch| {
@@ -159,7 +159,7 @@ impl SqlSession {
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
         match failure {
             Some(error) => Err(error),
-            None => Ok(Arc::new(made?)),
+            None => Ok((Arc::new(made?), placer.times())),
         }
     }
 

@@ -14,11 +14,10 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion_common_runtime::SpawnedTask;
 use futures::StreamExt;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tierloom_engine::capture::{HostCosts, capture};
+use tierloom_engine::capture::{Captured, HostCosts, capture};
 use tierloom_engine::{Engine, EngineError, Execution, Waiter};
 use tierloom_memory::shared::lost_pages;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -135,15 +134,21 @@ pub(super) struct Ran {
     pub rows: u64,
     /// The executed plan, whose operators hold their metrics.
     pub plan: Arc<dyn ExecutionPlan>,
-    /// Bytes that it read of each column, by "table.column".
-    pub column_reads: BTreeMap<String, u64>,
+    /// Its phases, and the bytes that it read of each column.
+    pub captured: Captured,
 }
 
 /// Runs `plan` and delivers its rows to `sink`.
 ///
-/// The driver compares it with earlier runs of `statement`.
+/// The driver compares it with earlier runs of `statement`; its phases are freed of the costs of
+/// `host`.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "each is a part of the session that runs the plan"
+)]
 pub(super) fn stream(
     engine: &Engine,
+    host: &HostCosts,
     drive: &SharedDriver,
     statement: &str,
     plan: &Arc<dyn ExecutionPlan>,
@@ -212,13 +217,9 @@ pub(super) fn stream(
     if let (Some(prepared), Flow::More) = (prepared, flow) {
         prepared.finish(&execution);
     }
-    let host = HostCosts {
-        stream_ns_per_byte: 0.0,
-        working_set_bytes: 0,
-    };
     Ok(Ran {
         rows,
-        column_reads: capture(&execution, &host).column_reads,
+        captured: capture(&execution, host),
         plan,
     })
 }

@@ -19,6 +19,7 @@ use super::settings::{SessionSettings, check_policy};
 use super::shared::{Seen, Shared};
 use super::storage::Storage;
 use super::views::Views;
+use super::work::WorkLog;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::{Arc, PoisonError};
@@ -75,6 +76,8 @@ pub struct SqlSession {
     /// Whether its engine may have other sessions.
     pub(super) served: bool,
     pub(super) running: Running,
+    /// The work of its statements, if somebody asked for that.
+    pub(super) work: WorkLog,
 }
 
 impl SqlSession {
@@ -110,6 +113,7 @@ impl SqlSession {
             pool,
             drive,
             running: Running::default(),
+            work: WorkLog::default(),
         })
     }
 
@@ -152,6 +156,7 @@ impl SqlSession {
         let mut sink = Considerate { sink, turn, watch };
         let ran = run::stream(
             engine,
+            &self.work.host(),
             &self.drive,
             statement,
             plan,
@@ -160,7 +165,8 @@ impl SqlSession {
             timing,
         )?;
         drop(sink);
-        self.shared.add_reads(&ran.column_reads);
+        self.shared.add_reads(&ran.captured.column_reads);
+        self.work.ran(&ran.captured);
         Ok(ran)
     }
 

@@ -6,6 +6,7 @@ use super::planner::Running;
 use super::replay::Replay;
 use super::session::SqlSession;
 use super::shared::Seen;
+use super::work::WorkLog;
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
@@ -57,6 +58,7 @@ impl SharedEngine {
             seen,
             served: true,
             running: Running::default(),
+            work: WorkLog::default(),
         }
     }
 
@@ -83,6 +85,7 @@ impl SqlSession {
             seen: self.seen,
             served: true,
             running: Running::default(),
+            work: WorkLog::default(),
         }
     }
 

@@ -90,7 +90,9 @@ impl SqlSession {
         });
         let stored = self.table_of(name, &schema, batches, Home::Temp, watch);
         watch.end();
-        let loaded = self.register(name, stored?, watch)?;
+        let (stored, times) = stored?;
+        self.work.stored(&stored, bytes as u64, times.encoding);
+        let loaded = self.register(name, stored, watch)?;
         timing.running += storing.elapsed();
         Ok(Outcome {
             rows: None,

@@ -18,8 +18,11 @@
 //! columns here (measured by the host probe) is subtracted, down to a tenth of the measured time,
 //! so that a modelled machine is not charged twice.
 
+mod host;
 mod pipeline;
 mod walk;
+
+pub use host::probe;
 
 use crate::session::Execution;
 use std::collections::BTreeMap;

@@ -21,6 +21,8 @@ use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, FieldRef, SchemaRef,
 };
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use tierloom_corrections::with_one_nan;
 use tierloom_memory::Placement;
 use tierloom_workloads::{Progress, WorkloadError};
@@ -213,7 +215,12 @@ pub(super) fn place_columns(
     placement_of: &dyn Fn(&str) -> Placement,
 ) -> Result<Vec<PlacedColumn>, EngineError> {
     let encoding = placer.encoding();
+    let busy_ns = AtomicU64::new(0);
+    let count = |start: Instant| {
+        busy_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    };
     let prepared = in_parallel(sources, |source| {
+        let start = Instant::now();
         let data_type = source.field.data_type();
         if let Some(odd) = source.chunks.iter().find(|c| c.data_type() != data_type) {
             return Err(EngineError::Table {
@@ -229,6 +236,7 @@ pub(super) fn place_columns(
         let chunks = chunks.into_iter().map(with_one_nan).collect();
         let (data_type, chunks) = with_keys_for_all(&data_type, chunks)?;
         let prepared = encode::prepare(&data_type, chunks, encoding)?;
+        count(start);
         Ok((source.table, source.field.name(), prepared))
     })?;
     // In order, not in parallel: each region continues the round of weights where the last one
@@ -238,9 +246,14 @@ pub(super) fn place_columns(
         let region = reserve(table, column, &prepared, placer, placement_of)?;
         reserved.push((column, prepared, region));
     }
-    in_parallel(reserved, |(column, prepared, region)| {
-        prepared.place(column, region)
-    })
+    let placed = in_parallel(reserved, |(column, prepared, region)| {
+        let start = Instant::now();
+        let placed = prepared.place(column, region);
+        count(start);
+        placed
+    });
+    placer.encoded(Duration::from_nanos(busy_ns.into_inner()));
+    placed
 }
 
 /// Chunks in a type that DataFusion 55 computes with rightly; most columns stay as they are.

@@ -27,6 +27,8 @@ const FEWEST_LARGE_PAGES: usize = 4;
 pub struct PlaceTimes {
     /// Time to reserve and prefault regions.
     pub placing: Duration,
+    /// Time to encode and write columns, summed over threads.
+    pub encoding: Duration,
 }
 
 /// Reserves regions one after the other such that together they keep the weights.
@@ -119,6 +121,11 @@ impl<'a> ColumnPlacer<'a> {
             0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
             some => some,
         }
+    }
+
+    /// Adds time that a thread spent on encoding and writing columns.
+    pub(super) fn encoded(&mut self, time: Duration) {
+        self.times.encoding += time;
     }
 
     /// Time spent since the placer was created.

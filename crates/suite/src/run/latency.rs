@@ -15,17 +15,13 @@ use crate::{Event, PlannedPlacement, RunError, Stage, SuitePlan};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use tierloom_engine::adapt::Driver;
-use tierloom_engine::capture::{Captured, HostCosts};
+use tierloom_engine::capture::{Captured, HostCosts, probe};
 use tierloom_engine::load::column_uses;
-use tierloom_kernels::{StreamProbe, stream_probe};
 use tierloom_placement::ColumnUse;
 use tierloom_record::{
     AuditRecord, EngineKind, HERE, MemoryUse, OperatorRecord, PlacementCard, Provenance,
     QueryRecord, REFERENCE, Record, RunRecord, Spread, SummaryRecord, TimeBreakdown,
 };
-
-/// Columns that the host probe reads: enough for a median, few enough to add no noticeable time.
-const PROBED_COLUMNS: usize = 5;
 
 /// Measures and models; `started` is when the run began.
 ///
@@ -95,13 +91,11 @@ impl<'a> LatencyRun<'a> {
             .sum();
         // The probe needs the loaded data; it gives the cost of a streamed byte that splits
         // measured time into compute and memory.
-        let probe = timed(&mut times.probe_s, || probe(session, plan.threads));
+        let tables = &session.data.tables;
+        let probe = timed(&mut times.probe_s, || probe(tables, plan.threads));
         let opened = cards::run(session, &probe);
         sink(Record::Run(Box::new(opened.clone())))?;
-        let host = HostCosts {
-            stream_ns_per_byte: stream_cost(&probe, plan.threads),
-            working_set_bytes: session.data.tables.iter().map(|t| t.size_bytes()).sum(),
-        };
+        let host = HostCosts::of(&probe, tables, plan.threads);
         let steps = plan.measured().count() * plan.queries.len();
         let stage = Event::Begin(Stage::Measuring, steps as u64);
         session.observer.event(stage);
@@ -372,23 +366,6 @@ fn operators(captured: &Captured) -> Vec<OperatorRecord> {
         cpu_ms: o.cpu_ns as f64 / 1e6,
     };
     captured.operators.iter().map(of).collect()
-}
-
-/// Measures the read bandwidth over a few columns of the largest table.
-fn probe(session: &Session<'_>, threads: usize) -> StreamProbe {
-    let fact = session.data.tables.iter().max_by_key(|t| t.size_bytes());
-    let regions = fact
-        .into_iter()
-        .flat_map(|t| t.columns())
-        .flat_map(|c| c.regions());
-    let columns: Vec<&[u8]> = regions.map(|r| r.as_slice()).take(PROBED_COLUMNS).collect();
-    stream_probe(&columns, threads)
-}
-
-/// Time per byte of one of `threads` workers that stream at the same time, ns; 0 if it was not
-/// measured.
-fn stream_cost(probe: &StreamProbe, threads: usize) -> f64 {
-    Spread::of(probe.read_gbps_all_threads.clone()).map_or(0.0, |rate| threads as f64 / rate.median)
 }
 
 fn timed<T>(into: &mut f64, work: impl FnOnce() -> T) -> T {

@@ -80,7 +80,8 @@ pub struct TpcArgs {
     pub resize: Vec<Resize>,
     /// Measure queries as scripts: what they name in WITH becomes temporary tables that are made
     /// first, at PLACE (as in --operator-memory temp=PLACE). Given several times, the places take
-    /// turns. Default queries: the five with the largest temporary tables
+    /// turns. With --machine, the scripts are also modelled there; places that this machine lacks
+    /// are then modelled only. Default queries: the five with the largest temporary tables
     #[arg(long, value_name = "PLACE", conflicts_with_all = NOT_WITH_TEMPS)]
     pub temps: Vec<String>,
     #[command(flatten)]
@@ -198,14 +199,12 @@ const NOT_WITH_RESTART: [&str; 16] = [
 ];
 
 /// Options that say nothing about scripts with temporary tables.
-const NOT_WITH_TEMPS: [&str; 17] = [
+const NOT_WITH_TEMPS: [&str; 15] = [
     "interference",
     "answers",
     "streams",
     "restart",
     "placement",
-    "machine",
-    "model_workers",
     "model_sf",
     "time_per_tuple",
     "baseline",

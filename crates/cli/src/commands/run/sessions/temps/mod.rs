@@ -5,8 +5,10 @@
 //!   query ── staged ──► CREATE TABLE a AS ..., CREATE TABLE b AS ..., SELECT ... from a, b
 //!   once:     the query as it is, whose answer all scripts must have
 //!   N times:  for each place in turn, for each script: make, read, look where the pages are, drop
+//!   --machine: the work captured at the first place is priced for every place (price.rs)
 //! ```
 
+mod price;
 mod render;
 
 use super::answers::equal;
@@ -16,6 +18,7 @@ use crate::commands::sql::open::failure;
 use crate::commands::sql::plan;
 use crate::commands::sql::watch::Terminal;
 use crate::failure::Failure;
+use price::{Priced, Pricer, Work};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use tierloom_engine::answer;
@@ -25,7 +28,7 @@ use tierloom_engine::pooled::Verification;
 use tierloom_memory::router::{self, Class};
 use tierloom_placement::Policy;
 use tierloom_record::{
-    NodeBytes, PlaceBytes, Provenance, Record, SCHEMA, Spread, TempTable, TempTablesRecord,
+    HERE, NodeBytes, PlaceBytes, Provenance, Record, SCHEMA, Spread, TempTable, TempTablesRecord,
 };
 use tierloom_sql::{CollectedRows, SqlError, SqlSession, Staged, split, staged};
 use tierloom_suite::SuiteQuery;
@@ -50,6 +53,7 @@ struct Ran {
     tables: Vec<TempTable>,
     by_place: Vec<PlaceBytes>,
     by_node: Vec<NodeBytes>,
+    work: Work,
 }
 
 /// Executions of one script at one place, until one fails.
@@ -71,16 +75,17 @@ pub(super) fn run(temps: &Temps<'_>) -> Result<(), Failure> {
         ));
     }
     let scripts = temps.scripts()?;
+    let pricers = temps.pricers()?;
     if temps.options.dry_run {
-        return crate::output::print(&temps.describe(&scripts));
+        return crate::output::print(&temps.describe(&scripts, &pricers));
     }
-    let mut session = Session::open(temps)?;
-    let scripts = session.with_answers(temps, scripts)?;
+    let (mut session, here) = Session::open(temps)?;
+    let scripts = session.with_answers(temps, &temps.places[here[0]], scripts)?;
     let mut all: BTreeMap<(usize, usize), Runs> = BTreeMap::new();
     for round in 1..=repeat {
         note!("round {round} of {repeat}");
-        for (at, place) in temps.places.iter().enumerate() {
-            session.place(place)?;
+        for &at in &here {
+            session.place(&temps.places[at])?;
             for (index, script) in scripts.iter().enumerate() {
                 let runs = all.entry((index, at)).or_default();
                 if runs.failed.is_none() {
@@ -89,13 +94,17 @@ pub(super) fn run(temps: &Temps<'_>) -> Result<(), Failure> {
             }
         }
     }
-    let records: Vec<TempTablesRecord> = all
-        .into_iter()
-        .map(|((script, place), runs)| {
-            let script = &scripts[script];
-            temps.record(script, &temps.places[place], runs)
-        })
+    let mut records: Vec<TempTablesRecord> = all
+        .iter()
+        .map(|((script, place), runs)| temps.record(&scripts[*script], *place, runs))
         .collect();
+    for pricer in &pricers {
+        for (index, script) in scripts.iter().enumerate() {
+            let captured = &all[&(index, here[0])];
+            let places = 0..temps.places.len();
+            records.extend(places.map(|at| temps.modelled(pricer, script, at, captured)));
+        }
+    }
     let of = |record: &TempTablesRecord| Record::TempTables(Box::new(record.clone()));
     let lines: Vec<Record> = records.iter().map(of).collect();
     output::write(&lines, &render::tables(&records), temps.options)?;
@@ -134,7 +143,17 @@ impl Temps<'_> {
         }
     }
 
-    fn describe(&self, scripts: &[(SuiteQuery, Staged)]) -> String {
+    /// The machines that the scripts are modelled on.
+    fn pricers(&self) -> Result<Vec<Pricer>, Failure> {
+        let options = self.options;
+        let here = options.here.read()?;
+        let machines = options.machine.iter();
+        machines
+            .map(|name| Pricer::new(name, options.model_workers, self.places, &here))
+            .collect()
+    }
+
+    fn describe(&self, scripts: &[(SuiteQuery, Staged)], pricers: &[Pricer]) -> String {
         let of = |(query, staged): &(SuiteQuery, Staged)| {
             let names: Vec<&str> = staged.tables.iter().map(|(name, _)| &**name).collect();
             format!("  {}: {}\n", query.id, names.join(", "))
@@ -144,27 +163,97 @@ impl Temps<'_> {
             false => "these".to_owned(),
         };
         let scripts: String = scripts.iter().map(of).collect();
+        let machines: Vec<&str> = pricers.iter().map(Pricer::name).collect();
+        let modelled = match machines.is_empty() {
+            true => String::new(),
+            false => format!(", and model them for {}", machines.join(", ")),
+        };
         format!(
             "would generate {} and run {which} {} times with their temporary tables in {}, in \
-             turn:\n{scripts}",
+             turn{modelled}:\n{scripts}",
             self.workload.title(),
             self.options.repeat,
             self.places.join("; then "),
         )
     }
 
-    fn record(&self, script: &Script, place: &str, runs: Runs) -> TempTablesRecord {
+    /// The record of what was measured at the place with this index.
+    fn record(&self, script: &Script, place: usize, runs: &Runs) -> TempTablesRecord {
         let spread = |of: &dyn Fn(&Ran) -> f64| {
             let whole = runs.failed.is_none();
             let values = runs.ran.iter().map(of).collect();
             whole.then(|| Spread::of(values)).flatten()
         };
-        let (make_ms, query_ms) = (spread(&|r| r.make_ms), spread(&|r| r.query_ms));
-        let script_ms = spread(&|r| r.make_ms + r.query_ms + r.drop_ms);
-        let last = runs.ran.into_iter().next_back();
-        let (tables, bytes_by_place, bytes_by_node) = last.map_or_else(Default::default, |ran| {
-            (ran.tables, ran.by_place, ran.by_node)
-        });
+        let record = self.blank(script, place);
+        let Some(last) = runs.ran.last() else {
+            return TempTablesRecord {
+                failed: runs.failed.clone(),
+                ..record
+            };
+        };
+        TempTablesRecord {
+            tables: last.tables.clone(),
+            make_ms: spread(&|r| r.make_ms),
+            query_ms: spread(&|r| r.query_ms),
+            script_ms: spread(&|r| r.make_ms + r.query_ms + r.drop_ms),
+            bytes_by_place: last.by_place.clone(),
+            bytes_by_node: last.by_node.clone(),
+            failed: runs.failed.clone(),
+            ..record
+        }
+    }
+
+    /// The record of what was captured, modelled at the place with this index: one time for each
+    /// captured execution.
+    fn modelled(
+        &self,
+        pricer: &Pricer,
+        script: &Script,
+        place: usize,
+        captured: &Runs,
+    ) -> TempTablesRecord {
+        let record = TempTablesRecord {
+            provenance: Provenance::Modelled,
+            machine: pricer.name().to_owned(),
+            ..self.blank(script, place)
+        };
+        let ran = match (&captured.failed, captured.ran.last()) {
+            (None, Some(ran)) => ran,
+            (failed, _) => {
+                let why = failed.as_deref().unwrap_or("it never ran");
+                return TempTablesRecord {
+                    failed: Some(format!("not captured: {why}")),
+                    ..record
+                };
+            }
+        };
+        let tables = ran.tables.clone();
+        let executions = captured.ran.iter();
+        let priced = executions.map(|ran| pricer.price(&ran.work, &ran.tables, place));
+        let priced: Vec<Priced> = match priced.collect() {
+            Ok(priced) => priced,
+            Err(why) => {
+                return TempTablesRecord {
+                    tables,
+                    failed: Some(why),
+                    ..record
+                };
+            }
+        };
+        let spread = |of: &dyn Fn(&Priced) -> f64| Spread::of(priced.iter().map(of).collect());
+        TempTablesRecord {
+            tables,
+            make_ms: spread(&|p| p.make_ms),
+            query_ms: spread(&|p| p.query_ms),
+            // Dropping tables moves no data.
+            script_ms: spread(&|p| p.make_ms + p.query_ms),
+            tiers: priced.last().map_or_else(Vec::new, |p| p.tiers.clone()),
+            ..record
+        }
+    }
+
+    /// A record of no results.
+    fn blank(&self, script: &Script, place: usize) -> TempTablesRecord {
         TempTablesRecord {
             schema: SCHEMA.to_owned(),
             provenance: Provenance::Measured,
@@ -174,15 +263,17 @@ impl Temps<'_> {
             workload: self.workload.id().to_owned(),
             scale_factor: self.workload.scale_factor(),
             threads: self.options.threads.and_then(|n| u32::try_from(n).ok()),
+            machine: HERE.to_owned(),
             query: script.query.id.to_owned(),
-            place: place.to_owned(),
-            tables,
-            make_ms,
-            query_ms,
-            script_ms,
-            bytes_by_place,
-            bytes_by_node,
-            failed: runs.failed,
+            place: self.places[place].clone(),
+            tables: Vec::new(),
+            make_ms: None,
+            query_ms: None,
+            script_ms: None,
+            bytes_by_place: Vec::new(),
+            bytes_by_node: Vec::new(),
+            tiers: Vec::new(),
+            failed: None,
         }
     }
 }
@@ -191,8 +282,9 @@ impl Temps<'_> {
 struct Session(SqlSession);
 
 impl Session {
-    /// A session with the data of the benchmark, whose operator memory is routed.
-    fn open(temps: &Temps<'_>) -> Result<Session, Failure> {
+    /// A session with the data of the benchmark, whose operator memory is routed, and the indices of
+    /// the places that this machine has; the others can be modelled only.
+    fn open(temps: &Temps<'_>) -> Result<(Session, Vec<usize>), Failure> {
         let options = temps.options;
         let topology = options.here.read()?;
         let dram: Policy = "dram".parse().map_err(Failure::runtime)?;
@@ -206,16 +298,39 @@ impl Session {
         }
         let on = session.run("SET tierloom.routing = on");
         on.map_err(|e| failure(e, None))?;
-        // Places that cannot be used are found before the data are made.
-        for place in temps.places {
-            session.place(place)?;
-        }
+        let here = session.places(temps)?;
         let of = format!("{}:{}", temps.workload.id(), temps.workload.scale_factor());
         note!("generating {}", temps.workload.title());
         let data = plan::generated_data(&of)?;
         let made = session.0.generate(&data, &Terminal::default());
         made.map_err(|e| failure(e, None))?;
-        Ok(session)
+        if !options.machine.is_empty() {
+            session.0.keep_work();
+        }
+        Ok((session, here))
+    }
+
+    /// The indices of the places that can be used here. Others are found before the data are made,
+    /// and are refused unless they are modelled.
+    fn places(&mut self, temps: &Temps<'_>) -> Result<Vec<usize>, Failure> {
+        let mut here = Vec::new();
+        let mut refused = None;
+        for (at, place) in temps.places.iter().enumerate() {
+            match self.place(place) {
+                Ok(()) => here.push(at),
+                Err(Failure::BadInput(why)) if !temps.options.machine.is_empty() => {
+                    note!("{why}; this place is modelled only");
+                    refused = Some(why);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match refused {
+            Some(why) if here.is_empty() => Err(Failure::input(format!(
+                "{why}; the work to model is captured here, at one place at least"
+            ))),
+            _ => Ok(here),
+        }
     }
 
     /// Sets where temporary tables are made.
@@ -236,10 +351,11 @@ impl Session {
     fn with_answers(
         &mut self,
         temps: &Temps<'_>,
+        place: &str,
         scripts: Vec<(SuiteQuery, Staged)>,
     ) -> Result<Vec<Script>, Failure> {
         let scripts = match temps.queries.is_empty() {
-            true => self.largest(&temps.places[0], scripts)?,
+            true => self.largest(place, scripts)?,
             false => scripts,
         };
         let mut whole = Vec::new();
@@ -329,15 +445,19 @@ impl Session {
         script: &'a Staged,
         made: &mut Vec<&'a str>,
     ) -> Result<Ran, SqlError> {
+        // What ran before is not this script's.
+        self.0.take_work();
         let start = Instant::now();
         for (name, rows) in &script.tables {
             self.run(&format!("CREATE TABLE {name} AS {rows}"))?;
             made.push(name);
         }
         let make_ms = ms(start);
+        let make = self.0.take_work();
         let start = Instant::now();
         let rows = self.run(&script.query)?;
         let query_ms = ms(start);
+        let query = self.0.take_work();
         Ok(Ran {
             make_ms,
             query_ms,
@@ -346,6 +466,7 @@ impl Session {
             tables: self.tables(made)?,
             by_place: by_place(),
             by_node: self.by_node(made)?,
+            work: Work { make, query },
         })
     }
 
