@@ -118,6 +118,65 @@ fn what_cannot_be_is_refused_as_bad_input_and_changes_nothing() {
 }
 
 #[test]
+fn a_whole_member_is_given_back_with_a_time_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |args: &str| {
+        let args: Vec<&str> = args.split(' ').collect();
+        tierloom(folder.path(), &[&["pool"], &args[..]].concat())
+    };
+    let json = |args: &str| -> Value {
+        serde_json::from_str(&run(args).with_code(0).stdout).expect("JSON")
+    };
+    run("create a.pool --size 16MiB").with_code(0);
+    let before = json("status a.pool --json");
+    run("grow a.pool --member b.pool --size 16MiB").with_code(0);
+    let bad = [
+        ("shrink a.pool --index 1", "--size"),
+        ("shrink a.pool --remove", "--index"),
+        ("shrink a.pool --index 1 --remove --to 4MiB", "--remove"),
+        (
+            "shrink a.pool --index 0 --remove",
+            "member 0 has the pool's own data",
+        ),
+        (
+            "shrink a.pool --index 2 --remove --dry-run",
+            "it has members 0, 1",
+        ),
+    ];
+    for (args, says) in bad {
+        let text = run(args).with_code(2).stderr;
+        assert!(text.contains(says), "{args}: {text}");
+    }
+    let dry = run("shrink a.pool --index 1 --remove --dry-run").with_code(0);
+    assert_eq!(dry.stdout, "would remove member 1\n");
+    assert_eq!(json("status a.pool --json")["members"][1]["index"], 1);
+    let removed = json("shrink a.pool --member 1 --remove --json");
+    let steps = removed["removal"]["steps"].as_array().unwrap();
+    let steps: Vec<_> = steps
+        .iter()
+        .map(|step| step["what"].as_str().unwrap())
+        .collect();
+    assert_eq!(steps, ["committed", "cleared"]);
+    assert_eq!(removed["status"]["space"], before["space"]);
+    assert_eq!(removed["status"]["members"], before["members"]);
+    assert_eq!(fs::metadata(folder.path().join("b.pool")).unwrap().len(), 0);
+    // Nobody misses it, and the number is free.
+    fs::remove_file(folder.path().join("b.pool")).unwrap();
+    run("check a.pool --data").with_code(0);
+    let gone = run("shrink a.pool --index 1 --remove").with_code(2).stderr;
+    assert!(gone.contains("only member 0"), "{gone}");
+    let shown = run("grow a.pool --member c.pool --size 16MiB")
+        .with_code(0)
+        .stdout;
+    assert!(shown.contains("c.pool"), "{shown}");
+    let shown = run("shrink a.pool --index 1 --remove").with_code(0).stdout;
+    assert!(
+        shown.starts_with("removed member 1 with 14 MiB: "),
+        "{shown}"
+    );
+}
+
+#[test]
 fn a_pool_of_several_hosts_is_taken_over_and_the_former_host_is_fenced() {
     let folder = tempfile::tempdir().unwrap();
     let run = |args: &[&str]| tierloom(folder.path(), args);

@@ -318,6 +318,12 @@ pub enum PoolError {
         /// Metadata and one extent.
         least_bytes: u64,
     },
+    /// The first member cannot be removed.
+    #[error(
+        "member 0 has the pool's own data and cannot be removed; remove others, or load the \
+         tables into another pool"
+    )]
+    FirstMember,
     /// The pool has as many members as it can have.
     #[error("a pool has {most} members at most; grow one of them")]
     TooManyMembers {
@@ -466,6 +472,7 @@ impl PoolError {
             | Self::TooLarge { .. }
             | Self::TooSmall { .. }
             | Self::TooManyMembers { .. }
+            | Self::FirstMember
             | Self::UnknownTable { .. }
             | Self::UnknownMember { .. }
             | Self::UnknownHost { .. }

@@ -68,6 +68,6 @@ pub use format::Coherence;
 pub use pool::{
     Attached, ClientEvent, Connect, CreateOptions, CreatePlan, Draft, Finished, HostStatus,
     ManagerLink, MemberStatus, OpenOptions, OperatorScratch, Pool, PoolServer, PoolStatus,
-    RegionStatus, Scratch, ScratchSpec, ShrinkPlan, TableSpec,
+    RegionStatus, Removal, RemovalStep, Scratch, ScratchSpec, ShrinkPlan, TableSpec,
 };
 pub use state::{HostState, RegionKind, RegionState, Space, Spread};

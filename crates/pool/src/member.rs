@@ -17,7 +17,7 @@ use crate::huge::HugePages;
 use crate::layout::{BANK_PAGE, BANKS, BANKS_START, EXTENT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCKS};
 
 /// Bytes at the start of a member that superblocks and signatures of other programs are in.
-const HEAD_BYTES: u64 = 128 << 10;
+pub(crate) const HEAD_BYTES: u64 = 128 << 10;
 
 /// File systems that other hosts can change, by their number in `linux/magic.h`.
 const NETWORK: [(i64, &str); 13] = [

@@ -17,6 +17,9 @@ const TABLES: u64 = 3;
 /// Number of kills; more on demand.
 const KILLS: &str = "TIERLOOM_POOL_KILLS";
 const FILE_BYTES: u64 = 48 << 20;
+/// Kills come at most so long after a process has begun, and later where it gets nowhere.
+const LEAST_DELAY_US: u64 = 20_000;
+const SECOND_BYTES: u64 = 16 << 20;
 /// The pool's own data and one extent more than there are tables.
 const LEAST_BYTES: u64 = 12 << 20;
 
@@ -26,18 +29,34 @@ fn data(number: u64) -> Vec<u8> {
 }
 
 /// Seals tables 0, 1, 2, 0, 1, 2, ... with numbered contents, with a reader and scratch memory
-/// beside. Now and then the pool becomes smaller, which moves tables, and larger again.
+/// beside. Now and then the pool becomes smaller, which moves tables, and larger again; or a second
+/// member comes, gets tables, and is removed again.
 fn work(pool: &Pool, number: u64) -> Result<(), PoolError> {
     if number % 4 == 3 {
         pool.shrink_member(0, LEAST_BYTES)?;
         pool.grow_member(0, FILE_BYTES)?;
     }
+    let second = pool.members().into_iter().find(|(index, _)| *index > 0);
+    match (number % 5, &second) {
+        (1, None) => {
+            let options = CreateOptions {
+                file_bytes: SECOND_BYTES,
+                // What a kill left there.
+                overwrite: true,
+                ..CreateOptions::default()
+            };
+            pool.add_member(&pool.path().with_extension("second"), &options)?;
+        }
+        (4, Some((index, _))) => drop(pool.remove_member(*index)?),
+        _ => {}
+    }
+    let second = pool.members().into_iter().find(|(index, _)| *index > 0);
     let data = data(number);
     let mut draft = pool.reserve(&TableSpec {
         name: format!("t{}", number % TABLES),
         data_bytes: data.len() as u64,
         content_bytes: 100,
-        spread: Spread::Pack,
+        spread: second.map_or(Spread::Pack, |(index, _)| Spread::Member(index)),
     })?;
     draft.bytes_mut().copy_from_slice(&data);
     let mut scratch = pool.scratch(&ScratchSpec {
@@ -118,16 +137,20 @@ fn after_a_kill_at_any_moment_acknowledged_tables_are_there_and_nothing_is_leake
     };
     drop(Pool::create(&path, &[], &create, &OpenOptions::default()).expect("made"));
     let (mut next, mut pending, mut in_work, mut crashed) = (0, 0, 0, 0);
+    let mut two_members = 0;
     let kills = std::env::var(KILLS).ok().and_then(|n| n.parse().ok());
     let kills: usize = kills.unwrap_or(300);
+    let mut most_us = LEAST_DELAY_US;
     for _ in 0..kills {
-        let delay = Duration::from_micros(rng.u64(0..20_000));
+        let delay = Duration::from_micros(rng.u64(0..most_us));
         let last = killed_after(&path, next, delay);
         let acknowledged = last.map_or(next, |last| last + 1);
         let status = Pool::inspect(&path).expect("inspected");
         assert_eq!(status.problems, [""; 0]);
         let unsealed = |r: &&tierloom_pool::RegionStatus| r.state != RegionState::Sealed;
         in_work += usize::from(status.regions.iter().any(|r| unsealed(&r)));
+        let second = |m: &&tierloom_pool::MemberStatus| m.index > 0;
+        two_members += usize::from(status.members.iter().any(|m| second(&m)));
         crashed += usize::from(status.hosts.iter().any(|h| h.state == HostState::Up));
         let pool = OpenOptions::default().open(&path).expect("opened");
         let mut found = Vec::new();
@@ -160,10 +183,20 @@ fn after_a_kill_at_any_moment_acknowledged_tables_are_there_and_nothing_is_leake
         let used: u64 = status.regions.iter().map(|region| region.bytes).sum();
         assert_eq!((space.used_bytes, space.quarantined_bytes), (used, 0));
         assert_eq!(space.free_bytes + space.used_bytes, space.capacity_bytes);
+        // On a busy machine a process needs longer to get anywhere.
+        most_us = match newest > next {
+            true => (most_us * 9 / 10).max(LEAST_DELAY_US),
+            false => (most_us * 5 / 4).min(100 * LEAST_DELAY_US),
+        };
         next = newest;
     }
     println!("{kills} kills: {next} tables sealed, {crashed} processes had the pool open,");
+    println!("{two_members} had a second member,");
     println!("{in_work} had regions in work, {pending} had sealed without having said so");
+    assert!(
+        two_members > kills / 10 && two_members < kills - kills / 10,
+        "{two_members}"
+    );
     assert!(
         crashed > kills / 4 && in_work > kills / 10,
         "{crashed} {in_work}"

@@ -116,9 +116,9 @@ impl Inner {
 
     /// What the pages of a region are, for audits.
     fn placing(&self, entry: &RegionEntry) -> Placing {
-        let on = |member: &u32| self.members.get(*member as usize);
+        let on = |member: &u32| self.members.get(*member);
         let is_dax = |member: &u32| on(member).is_some_and(Member::is_dax);
-        let place = format!("{}", self.members[0].path.display());
+        let place = format!("{}", self.members.first().path.display());
         match members_of(entry).iter().any(is_dax) {
             true => Placing::Fixed { place },
             false => Placing::Pool { place },

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tierloom_memory::shared::Access;
 
 use super::link::{Client, Connect};
+use super::members::Members;
 use super::open::{further, heartbeat, medium, primary};
 use super::seat::Seat;
 use super::wire::{Ask, PROTOCOL, Refusal, Reply, Request};
@@ -55,12 +56,12 @@ impl OpenOptions {
         let incarnation = random_number();
         // Before anybody knows this process: from now on its death can be seen.
         first.lock_process(incarnation)?;
-        let at = place(&superblock, std::slice::from_ref(&first));
+        let at = place(&superblock, &first);
         let state = at.recover(&medium, false)?.state;
         let members = further(&first, &superblock, &state.members, &self.members)?;
         let mut inner = Inner {
             superblock,
-            members: std::iter::once(first).chain(members).collect(),
+            members: Members::new(first, members),
             medium,
             seat: Seat::Client(Client {
                 connect,
@@ -128,7 +129,7 @@ impl Inner {
         match (self.state.epoch, self.state.generation) >= at {
             true => Ok(()),
             false => Err(PoolError::Unreachable {
-                path: self.members[0].path.clone(),
+                path: self.members.first().path.clone(),
                 why: format!(
                     "the manager answered with generation {} of epoch {}, which is not in the pool",
                     at.1, at.0
@@ -176,12 +177,12 @@ impl Inner {
                 }
                 Err(why) => why,
             };
-            let place = place(&self.superblock, &self.members);
+            let place = place(&self.superblock, self.members.first());
             self.state = place.recover(&self.medium, false)?.state;
             let waited = client.clock.now().saturating_sub(started);
             if waited >= patience {
                 client.gave_up = true;
-                let path = self.members[0].path.clone();
+                let path = self.members.first().path.clone();
                 return Err(match self.state.served_at {
                     None => PoolError::NotServed { path },
                     Some(_) => PoolError::Unreachable { path, why },
@@ -193,18 +194,8 @@ impl Inner {
 
     fn misunderstood(&self, reply: &Reply) -> PoolError {
         PoolError::Unreachable {
-            path: self.members[0].path.clone(),
+            path: self.members.first().path.clone(),
             why: format!("the manager answered something else than was asked ({reply:?})"),
         }
-    }
-
-    /// Opens members that were added since.
-    pub(super) fn open_new_members(&mut self) -> Result<(), PoolError> {
-        if self.state.members.len() > self.members.len() {
-            let (first, known) = (&self.members[0], self.members.len() - 1);
-            let all = further(first, &self.superblock, &self.state.members, &[])?;
-            self.members.extend(all.into_iter().skip(known));
-        }
-        Ok(())
     }
 }

@@ -201,6 +201,7 @@ pub(super) fn entry(uuid: Uuid, extents: u64, path: &Path) -> MemberEntry {
         uuid,
         extents,
         path: path.to_owned(),
+        removed: false,
         unknown: Default::default(),
     }
 }
@@ -252,7 +253,7 @@ pub(super) fn write_superblock(member: &Member, block: &Superblock) -> Result<()
 
 /// Writes both copies, the second one first, and of each the magic last: a copy with a magic is
 /// whole.
-fn put_superblock(medium: &impl Medium, block: &Superblock) {
+pub(crate) fn put_superblock(medium: &impl Medium, block: &Superblock) {
     let bytes = block.encode();
     for start in SUPERBLOCKS.into_iter().rev() {
         medium.store(start, 0);

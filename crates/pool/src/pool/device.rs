@@ -155,12 +155,7 @@ impl Pool {
     /// The member of a number, if it is a device.
     fn device(&self, index: u32) -> Result<DeviceMember, PoolError> {
         let inner = self.inner();
-        let Some(member) = inner.members.get(index as usize) else {
-            return Err(PoolError::UnknownMember {
-                member: index.to_string(),
-                existing: format!("members 0 to {}", inner.members.len() - 1),
-            });
-        };
+        let member = inner.member(index)?;
         if !member.is_device() {
             return Err(PoolError::NotADevice {
                 path: member.path.clone(),

@@ -28,7 +28,7 @@ impl Inner {
     /// Proof that a client is dead and that no cache has a dirty line of what it wrote.
     fn gone(&self, client: &HostEntry) -> Result<Option<Clean>, PoolError> {
         if self.is_of_this_kernel(client) {
-            if self.members[0].is_process_alive(client.incarnation)? {
+            if self.members.first().is_process_alive(client.incarnation)? {
                 return Ok(None);
             }
             if let Some(clean) = Clean::coherent(self.superblock.coherence) {

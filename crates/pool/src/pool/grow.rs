@@ -28,9 +28,11 @@ impl Pool {
         }
         // Checked before the file becomes longer.
         inner.changed(inner.grown(index, bytes))?;
-        let member = &mut inner.members[index as usize];
+        let unknown = inner.state.unknown_member(index);
+        let member = inner.members.get_mut(index).ok_or(unknown)?;
         member.set_bytes(bytes)?;
-        let grow = inner.grown(index, inner.members[index as usize].bytes());
+        let bytes = member.bytes();
+        let grow = inner.grown(index, bytes);
         inner.change(grow).map(drop)
     }
 
@@ -59,7 +61,7 @@ impl Pool {
         }
         let (mut member, new) = take(path, options)?;
         let layout = inner.superblock.layout;
-        let index = inner.members.len();
+        let index = inner.state.next_member();
         let extents = layout.extents(index, member.bytes());
         let uuid = random_uuid();
         let add = |path: &Path| Change::AddMember(entry(uuid, extents, path));
@@ -92,8 +94,13 @@ impl Pool {
         }
         member.path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let change = add(&member.path);
-        inner.members.push(member);
-        inner.change(change).map(drop)
+        // Open before the commit: from then on its extents are given out.
+        inner.members.put(index, Some((uuid, member)));
+        let added = inner.change(change).map(drop);
+        if added.is_err() {
+            inner.members.put(index, None);
+        }
+        added
     }
 }
 

@@ -66,7 +66,7 @@ impl PoolMemory for OperatorScratch {
     fn name(&self) -> String {
         // Not `Pool::path`, which waits for the lock.
         let inner = self.pool.try_inner();
-        let path = inner.map(|inner| inner.members[0].path.display().to_string());
+        let path = inner.map(|inner| inner.members.first().path.display().to_string());
         path.unwrap_or_else(|| "pool".to_owned())
     }
 

@@ -9,7 +9,9 @@ mod gone;
 mod grow;
 mod lent;
 mod link;
+mod members;
 mod open;
+mod remove;
 mod scratch;
 mod seat;
 mod server;
@@ -23,11 +25,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tierloom_memory::shared::{Access, SharedRange};
 
 pub use attached::Attached;
+#[cfg(test)]
+pub(crate) use create::put_superblock;
 pub use create::{CreateOptions, CreatePlan};
 pub use draft::{Draft, Finished, TableSpec};
 pub use lent::OperatorScratch;
 pub use link::{Connect, ManagerLink};
 pub use open::OpenOptions;
+#[cfg(test)]
+pub(crate) use remove::erase;
+pub use remove::{Removal, RemovalStep};
 pub use scratch::{Scratch, ScratchSpec};
 pub use server::{ClientEvent, PoolServer};
 pub use shrink::ShrinkPlan;
@@ -42,6 +49,7 @@ use crate::member::Member;
 use crate::state::{Change, Clean, Extents, Holder, PoolState, RegionEntry, Space};
 use crate::store::Place;
 
+use members::Members;
 use seat::Seat;
 
 /// A pool that this process has open, until the last clone of this value, and the last of what was
@@ -67,7 +75,7 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct Inner {
     superblock: Superblock,
-    members: Vec<Member>,
+    members: Members,
     medium: MappedMedium,
     seat: Seat,
     /// The newest state; of a client, the newest that it has read.
@@ -77,11 +85,11 @@ pub(crate) struct Inner {
 }
 
 /// What the store needs to know about a pool.
-fn place<'m>(superblock: &Superblock, members: &'m [Member]) -> Place<'m> {
+fn place<'m>(superblock: &Superblock, first: &'m Member) -> Place<'m> {
     Place {
         pool: superblock.pool,
         layout: superblock.layout,
-        path: &members[0].path,
+        path: &first.path,
     }
 }
 
@@ -94,7 +102,7 @@ impl Pool {
 
     /// Where its first member is.
     pub fn path(&self) -> PathBuf {
-        self.inner().members[0].path.clone()
+        self.inner().members.first().path.clone()
     }
 
     /// Whether another process is the manager, and so others may change the pool.
@@ -113,7 +121,7 @@ impl Pool {
     pub fn status(&self) -> PoolStatus {
         let mut inner = self.inner();
         inner.refresh_if_possible();
-        PoolStatus::of(&inner.superblock, &inner.state, &inner.members)
+        PoolStatus::of(&inner.superblock, &inner.state, Some(&inner.members))
     }
 
     /// Takes the table `name` away. Its memory is free once nobody reads it any more.
@@ -185,7 +193,7 @@ impl Inner {
             return;
         }
         let (offset, bytes) = self.bytes(run);
-        if let Some(member) = self.members.get(run.0 as usize) {
+        if let Some(member) = self.members.get(run.0) {
             member.release(offset, bytes);
         }
     }
@@ -193,7 +201,7 @@ impl Inner {
     fn allocate(&self, runs: &[Extents]) -> Result<(), PoolError> {
         for run in runs {
             let (offset, bytes) = self.bytes(*run);
-            self.members[run.0 as usize].allocate(offset, bytes)?;
+            self.member(run.0)?.allocate(offset, bytes)?;
         }
         Ok(())
     }
@@ -202,7 +210,7 @@ impl Inner {
     fn map_into(&self, range: &mut SharedRange, runs: &[Extents]) -> Result<(), PoolError> {
         for run in runs {
             let (offset, bytes) = self.bytes(*run);
-            self.members[run.0 as usize].map_into(range, offset, bytes)?;
+            self.member(run.0)?.map_into(range, offset, bytes)?;
         }
         Ok(())
     }
@@ -217,7 +225,7 @@ impl Inner {
     fn reserve_addresses(&self, bytes: u64, access: Access) -> Result<SharedRange, PoolError> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         SharedRange::reserve(bytes, access).map_err(|source| {
-            crate::member::refused("reserve addresses for", &self.members[0].path, source)
+            crate::member::refused("reserve addresses for", &self.members.first().path, source)
         })
     }
 

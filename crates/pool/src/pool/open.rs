@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tierloom_memory::shared::Access;
 use tierloom_memory::{Clock, SystemClock};
+use uuid::Uuid;
 
+use super::members::Members;
 use super::seat::Seat;
 use super::{Inner, Pool, Shared, place};
 use crate::PoolError;
@@ -99,7 +101,7 @@ impl OpenOptions {
         } = first;
         let mut inner = Inner {
             superblock,
-            members: std::iter::once(member).chain(members).collect(),
+            members: Members::new(member, members),
             medium,
             seat: Seat::Manager(tenure),
             state: found.state,
@@ -111,6 +113,7 @@ impl OpenOptions {
         };
         inner.join(bank)?;
         inner.clear_gone()?;
+        inner.clear_removed();
         // Signs of life, where there may be hosts that cannot see locks.
         let heartbeat = match inner.superblock.coherence {
             Coherence::Host => None,
@@ -172,7 +175,10 @@ impl OpenOptions {
 
 /// Renews the line of the own host from now on.
 pub(super) fn heartbeat(inner: &Inner, lease: Duration) -> Result<Heartbeat, PoolError> {
-    let words = inner.members[0].words(0, crate::layout::PAYLOADS_START)?;
+    let words = inner
+        .members
+        .first()
+        .words(0, crate::layout::PAYLOADS_START)?;
     let Holder { slot, incarnation } = inner.me;
     Ok(Heartbeat::start(
         MappedMedium::new(words, true),
@@ -197,7 +203,7 @@ impl First {
     }
 
     fn place(&self) -> crate::store::Place<'_> {
-        place(&self.superblock, std::slice::from_ref(&self.member))
+        place(&self.superblock, &self.member)
     }
 }
 
@@ -235,7 +241,7 @@ pub(super) fn further(
     superblock: &Superblock,
     entries: &[MemberEntry],
     paths: &[PathBuf],
-) -> Result<Vec<Member>, PoolError> {
+) -> Result<Vec<Option<(Uuid, Member)>>, PoolError> {
     check_first(first, superblock, entries)?;
     let finder = Finder {
         first,
@@ -245,7 +251,7 @@ pub(super) fn further(
     };
     let others = entries.iter().enumerate().skip(1);
     others
-        .map(|(index, entry)| finder.find(entry, index))
+        .map(|(index, entry)| finder.opened(entry, index))
         .collect()
 }
 
@@ -262,7 +268,7 @@ pub(super) fn problems(
         access: Access::Read,
     };
     let others = entries.iter().enumerate().skip(1);
-    let others = others.map(|(index, entry)| finder.find(entry, index).map(drop));
+    let others = others.map(|(index, entry)| finder.opened(entry, index).map(drop));
     let all = std::iter::once(check_first(first, superblock, entries)).chain(others);
     all.filter_map(|checked| checked.err().map(|error| error.to_string()))
         .collect()
@@ -298,14 +304,26 @@ fn long_enough(member: &Member, needed_bytes: u64) -> Result<(), PoolError> {
 }
 
 /// Where further members are looked for.
-struct Finder<'s> {
-    first: &'s Member,
-    superblock: &'s Superblock,
-    paths: &'s [PathBuf],
-    access: Access,
+pub(super) struct Finder<'s> {
+    pub(super) first: &'s Member,
+    pub(super) superblock: &'s Superblock,
+    pub(super) paths: &'s [PathBuf],
+    pub(super) access: Access,
 }
 
 impl Finder<'_> {
+    /// The member of an entry; nothing for one that was removed.
+    pub(super) fn opened(
+        &self,
+        entry: &MemberEntry,
+        index: usize,
+    ) -> Result<Option<(Uuid, Member)>, PoolError> {
+        match entry.removed {
+            true => Ok(None),
+            false => Ok(Some((entry.uuid, self.find(entry, index)?))),
+        }
+    }
+
     /// Looks for a member where it was, beside the first one, and at the paths that were given.
     fn find(&self, entry: &MemberEntry, index: usize) -> Result<Member, PoolError> {
         let name = entry.path.file_name();
@@ -373,8 +391,10 @@ impl Inner {
             .map(|host| self.clean_of(host, &identity))
             .transpose()?;
         let mut next = self.state.clone();
-        for (entry, member) in next.members.iter_mut().zip(&self.members) {
-            entry.path.clone_from(&member.path);
+        for (index, entry) in (0_u32..).zip(&mut next.members) {
+            if let Some(member) = self.members.get(index) {
+                entry.path.clone_from(&member.path);
+            }
         }
         self.me.slot = next.join(Joining {
             name: identity.name,

@@ -119,7 +119,7 @@ impl Inner {
             let error = rustix::io::Errno::NOMEM.into();
             return Err(refused(
                 "map more addresses of",
-                &self.members[0].path,
+                &self.members.first().path,
                 error,
             ));
         }

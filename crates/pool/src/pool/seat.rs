@@ -94,7 +94,7 @@ impl Inner {
 
     /// Makes `next` the state, as the manager.
     pub(super) fn commit(&mut self, next: PoolState) -> Result<(), PoolError> {
-        let place = place(&self.superblock, &self.members);
+        let place = place(&self.superblock, self.members.first());
         let Seat::Manager(tenure) = &mut self.seat else {
             unreachable!("a client has no way to the commit: it asks");
         };
@@ -112,10 +112,10 @@ impl Inner {
         if !self.seat.is_client() {
             return Ok(());
         }
-        let found = place(&self.superblock, &self.members).recover(&self.medium, false)?;
+        let found = place(&self.superblock, self.members.first()).recover(&self.medium, false)?;
         self.check_metadata()?;
         self.state = found.state;
-        self.open_new_members()
+        self.follow_members()
     }
 
     /// The same for what is only shown: the newest state that could be read.

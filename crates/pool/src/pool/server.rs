@@ -54,7 +54,7 @@ impl Pool {
     pub fn serve(&self, address: &str, options: &OpenOptions) -> Result<PoolServer, PoolError> {
         let mut inner = self.inner();
         if inner.seat.is_client() {
-            let path = inner.members[0].path.clone();
+            let path = inner.members.first().path.clone();
             return Err(PoolError::Managed { path });
         }
         let address = Some(address.to_owned());
@@ -134,6 +134,7 @@ impl PoolServer {
             Ask::Shrink { index, bytes } => {
                 self.once(actor, |pool| pool.shrink_member(index, bytes))?
             }
+            Ask::Remove { member } => self.once(actor, |pool| pool.remove_for_client(member))?,
         };
         let at = self.pool.inner().at();
         Ok(Reply::Made { answer, at })

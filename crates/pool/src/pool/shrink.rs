@@ -8,7 +8,7 @@ use crate::state::{Change, Moved};
 use tierloom_memory::shared::Access;
 
 /// What making a member smaller takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ShrinkPlan {
     /// Bytes of the member afterwards; whole extents.
     pub member_bytes: u64,
@@ -25,22 +25,11 @@ impl Pool {
         let mut inner = self.inner();
         inner.refresh()?;
         let (extents, moves) = inner.shrinking(index, bytes)?;
-        let mut plan = ShrinkPlan {
-            member_bytes: inner
-                .superblock
-                .layout
-                .member_bytes(index as usize, extents),
-            moves: Vec::new(),
-        };
-        for moved in moves {
-            let name = inner.state.region(moved.region).map(|r| r.name.clone());
-            let bytes = moved.from.2 * inner.extent_bytes();
-            match plan.moves.last_mut() {
-                Some(last) if Some(&last.0) == name.as_ref() => last.1 += bytes,
-                _ => plan.moves.push((name.unwrap_or_default(), bytes)),
-            }
-        }
-        Ok(plan)
+        let layout = inner.superblock.layout;
+        Ok(ShrinkPlan {
+            member_bytes: layout.member_bytes(index as usize, extents),
+            moves: by_table(&inner, &moves),
+        })
     }
 
     /// Makes a member at most so many bytes long. Tables behind its new end are copied into free
@@ -72,11 +61,27 @@ impl Pool {
             .superblock
             .layout
             .member_bytes(index as usize, extents);
-        if inner.superblock.coherence == Coherence::Host {
-            inner.members[index as usize].cut(end)?;
+        if inner.superblock.coherence == Coherence::Host
+            && let Some(member) = inner.members.get_mut(index)
+        {
+            member.cut(end)?;
         }
         Ok(())
     }
+}
+
+/// Bytes that move, by the names of their tables.
+pub(super) fn by_table(inner: &Inner, moves: &[Moved]) -> Vec<(String, u64)> {
+    let mut tables: Vec<(String, u64)> = Vec::new();
+    for moved in moves {
+        let name = inner.state.region(moved.region).map(|r| r.name.clone());
+        let bytes = moved.from.2 * inner.extent_bytes();
+        match tables.last_mut() {
+            Some(last) if Some(&last.0) == name.as_ref() => last.1 += bytes,
+            _ => tables.push((name.unwrap_or_default(), bytes)),
+        }
+    }
+    tables
 }
 
 impl Inner {
@@ -100,7 +105,7 @@ impl Inner {
     }
 
     /// Copies what moves; the bytes are in memory when it returns.
-    fn copy(&self, moved: &Moved) -> Result<(), PoolError> {
+    pub(super) fn copy(&self, moved: &Moved) -> Result<(), PoolError> {
         self.allocate(&[moved.to])?;
         let from = self.map(&[moved.from], Access::Read)?;
         let mut to = self.map(&[moved.to], Access::Write)?;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tierloom_memory::shared::Access;
 use uuid::Uuid;
 
+use super::members::Members;
 use super::{Pool, open};
 use crate::PoolError;
 use crate::format::{Coherence, Superblock};
@@ -44,6 +45,8 @@ pub struct PoolStatus {
 /// A file or device of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemberStatus {
+    /// Its number, which commands take; one that was removed leaves a gap.
+    pub index: u32,
     /// Identity of the member.
     pub uuid: Uuid,
     /// Where it was last.
@@ -89,13 +92,18 @@ pub struct RegionStatus {
 }
 
 impl PoolStatus {
-    pub(super) fn of(superblock: &Superblock, state: &PoolState, members: &[Member]) -> Self {
+    pub(super) fn of(
+        superblock: &Superblock,
+        state: &PoolState,
+        members: Option<&Members>,
+    ) -> Self {
         let extent_bytes = superblock.layout.extent_bytes;
-        let open = members.iter().map(|member| member.path.clone());
-        let mut open = open.collect::<Vec<_>>().into_iter();
-        let members = state.members.iter().map(|member| MemberStatus {
+        let open = |index| Some(members?.get(index)?.path.clone());
+        let there = (0_u32..).zip(&state.members).filter(|(_, m)| !m.removed);
+        let members = there.map(|(index, member)| MemberStatus {
+            index,
             uuid: member.uuid,
-            path: open.next().unwrap_or_else(|| member.path.clone()),
+            path: open(index).unwrap_or_else(|| member.path.clone()),
             bytes: member.extents * extent_bytes,
         });
         let hosts = state.hosts.iter().map(|host| HostStatus {
@@ -151,7 +159,7 @@ impl Pool {
             Err(PoolError::Damaged { .. }) => place.recover(&medium, true)?,
             whole => whole?,
         };
-        let mut status = PoolStatus::of(&superblock, &found.state, &[]);
+        let mut status = PoolStatus::of(&superblock, &found.state, None);
         for (host, entry) in status.hosts.iter_mut().zip(&found.state.hosts) {
             let line = lease::read(&medium, superblock.pool, entry.slot);
             host.renewals = line.map(|line| line.counter);

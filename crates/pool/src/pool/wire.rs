@@ -44,6 +44,8 @@ pub(super) enum Ask {
     },
     /// [`crate::Pool::shrink_member`].
     Shrink { index: u32, bytes: u64 },
+    /// [`crate::Pool::remove_member`].
+    Remove { member: Uuid },
 }
 
 impl Ask {

@@ -86,6 +86,11 @@ pub(crate) enum Change {
         extents: u64,
     },
     AddMember(MemberEntry),
+    /// A member is none any more; what is on it moves. Once it is removed this changes nothing: the
+    /// request may be repeated.
+    RemoveMember {
+        member: Uuid,
+    },
     /// A host does not answer.
     Fence {
         host: Holder,
@@ -279,6 +284,7 @@ impl PoolState {
             Change::Grow { member, extents } => self.grow(member, extents, extent_bytes)?,
             Change::Shrink { member, extents } => self.shrink(member, extents, extent_bytes)?,
             Change::AddMember(member) => self.add_member(member, extent_bytes)?,
+            Change::RemoveMember { member } => self.remove_member(member, extent_bytes)?,
             // Of a slot that another process has meanwhile, nothing.
             Change::Fence { host } if self.has(host) => self.fence(host.slot),
             Change::Gone { host, clean } if self.has(host) => {
@@ -402,20 +408,21 @@ impl PoolState {
     }
 
     fn add_member(&mut self, member: MemberEntry, extent_bytes: u64) -> Result<(), PoolError> {
-        if self.members.len() >= MOST_MEMBERS as usize {
+        let index = self.next_member();
+        if index >= MOST_MEMBERS as usize {
             return Err(PoolError::TooManyMembers { most: MOST_MEMBERS });
         }
-        self.members.push(member);
+        match self.members.get_mut(index) {
+            Some(removed) => *removed = member,
+            None => self.members.push(member),
+        }
         at_most(self.member_extents(), extent_bytes)
     }
 
     pub(super) fn member(&mut self, index: u32) -> Result<&mut MemberEntry, PoolError> {
-        let existing = format!("members 0 to {}", self.members.len().saturating_sub(1));
-        let unknown = || PoolError::UnknownMember {
-            member: index.to_string(),
-            existing,
-        };
-        self.members.get_mut(index as usize).ok_or_else(unknown)
+        let unknown = self.unknown_member(index);
+        let member = self.members.get_mut(index as usize);
+        member.filter(|entry| !entry.removed).ok_or(unknown)
     }
 
     fn in_state(&mut self, id: u64, expected: RegionState) -> Result<&mut RegionEntry, PoolError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::{Extents, FORMAT, HostState, PoolState, RegionKind, RegionState};
+use super::{Extents, FORMAT, HostState, MemberEntry, PoolState, RegionKind, RegionState};
 use crate::layout::{BANKS, HOST_SLOTS, MOST_EXTENTS, MOST_MEMBERS};
 
 impl PoolState {
@@ -29,6 +29,10 @@ impl PoolState {
         let most = MOST_MEMBERS as usize;
         if self.members.is_empty() || self.members.len() > most {
             return Err(format!("it has {} members", self.members.len()));
+        }
+        let gone = |member: &MemberEntry| member.removed;
+        if gone(&self.members[0]) || self.members.iter().any(|m| gone(m) && m.extents > 0) {
+            return Err("a member with extents was removed".to_owned());
         }
         let sizes = self.members.iter().map(|member| member.extents);
         let total = sizes.fold(0_u64, u64::saturating_add);

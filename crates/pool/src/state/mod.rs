@@ -63,6 +63,10 @@ pub(crate) struct MemberEntry {
     pub(crate) extents: u64,
     /// Where it was when it was last opened for writing.
     pub(crate) path: PathBuf,
+    /// Whether it is no member any more; then it has no extents, and another one can get its
+    /// number.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) removed: bool,
     #[serde(flatten)]
     pub(crate) unknown: Unknown,
 }
@@ -257,6 +261,19 @@ impl PoolState {
         let used = self.regions.iter().flat_map(|region| &region.runs);
         let quarantined = self.quarantine.iter().flat_map(|entry| &entry.runs);
         used.chain(quarantined).copied()
+    }
+
+    /// Number of the member with this UUID.
+    pub(crate) fn member_of(&self, uuid: Uuid) -> Option<u32> {
+        let mut members = (0_u32..).zip(&self.members);
+        let found = members.find(|(_, entry)| entry.uuid == uuid && !entry.removed);
+        found.map(|(index, _)| index)
+    }
+
+    /// Number that the next member gets: of one that was removed, or a new one.
+    pub(crate) fn next_member(&self) -> usize {
+        let removed = self.members.iter().position(|entry| entry.removed);
+        removed.unwrap_or(self.members.len())
     }
 
     pub(crate) fn member_extents(&self) -> u64 {

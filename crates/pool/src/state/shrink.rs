@@ -1,8 +1,9 @@
-//! Fewer extents of a member: what lies behind the new end moves to free extents before it.
+//! Fewer extents of a member, or none: what lies behind the new end moves to free extents before it.
 
 use super::space::{merge, pack};
 use super::{Extents, PoolState, RegionState};
 use crate::PoolError;
+use uuid::Uuid;
 
 /// Extents of a region that move, in the order of its addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +112,23 @@ impl PoolState {
             region.runs = runs;
         }
         self.member(member)?.extents = before.min(extents);
+        Ok(())
+    }
+
+    /// Takes a member out of the pool, with what was on it where [`PoolState::moves`] says.
+    pub(super) fn remove_member(
+        &mut self,
+        member: Uuid,
+        extent_bytes: u64,
+    ) -> Result<(), PoolError> {
+        let Some(index) = self.member_of(member) else {
+            return Ok(());
+        };
+        if index == 0 {
+            return Err(PoolError::FirstMember);
+        }
+        self.shrink(index, 0, extent_bytes)?;
+        self.member(index)?.removed = true;
         Ok(())
     }
 }

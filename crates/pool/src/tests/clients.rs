@@ -215,6 +215,46 @@ fn kill(pool: Pool, way: &Way) {
 }
 
 #[test]
+fn a_client_removes_a_member_and_others_follow_to_where_its_tables_went() {
+    // Every fourth message is lost: removing is asked for again and made once.
+    for lost in [0, 64] {
+        let served = Served::new(None);
+        let (a, _) = served.client_over("a", lost, 1);
+        let (b, _) = served.client("a");
+        let at = |name: &str| served.folder.path().join(name);
+        let options = CreateOptions {
+            file_bytes: 80 * MIB,
+            ..CreateOptions::default()
+        };
+        a.add_member(&at("second"), &options).unwrap();
+        // More than the first member has room for beside the other table.
+        seal(&a, "t", 1, 61).unwrap();
+        seal(&b, "u", 2, 4).unwrap();
+        assert_eq!(read(&b, "t").unwrap(), 1);
+        let reader = b.attach("t").unwrap();
+        let refused = a.remove_member(1).unwrap_err();
+        assert!(refused.to_string().contains("being read"), "{refused}");
+        drop(reader);
+        a.grow_member(0, 160 * MIB).unwrap();
+        let capacity = a.space().capacity_bytes;
+        let removal = a.remove_member(1).unwrap();
+        assert_eq!((removal.index, removal.steps.len()), (1, 1));
+        assert_eq!(a.space().capacity_bytes, capacity - removal.bytes);
+        assert_eq!(std::fs::metadata(at("second")).unwrap().len(), 0);
+        for pool in [&a, &b, served.manager()] {
+            assert_eq!((read(pool, "t").unwrap(), read(pool, "u").unwrap()), (1, 2));
+            assert_eq!(pool.members().len(), 1);
+        }
+        // Another member of the same number is another one for everybody.
+        b.add_member(&at("third"), &options).unwrap();
+        seal(&b, "v", 3, 70).unwrap();
+        assert_eq!(read(&a, "v").unwrap(), 3);
+        assert_eq!(a.members(), b.members());
+        free(&a);
+    }
+}
+
+#[test]
 fn clients_share_tables_and_have_scratch_memory_of_their_own() {
     let served = Served::new(None);
     let empty = free(served.manager());

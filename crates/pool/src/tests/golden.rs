@@ -84,12 +84,20 @@ fn pools_of_all_released_formats_are_opened_and_their_tables_are_whole() {
     assert!(opened > 0);
 }
 
-/// Writes the image of the present format, once per format: an image that is there stays.
+/// Writes the images of the present format, once per format: one that is there stays.
 #[test]
-#[ignore = "makes a file of the repository"]
-fn write_the_image_of_this_format() {
-    let target = images().join("format-1.txt");
-    assert!(!target.exists(), "images of released formats never change");
+#[ignore = "makes files of the repository"]
+fn write_the_images_of_this_format() {
+    for (name, removes) in [("format-1.txt", false), ("format-1-removed.txt", true)] {
+        let target = images().join(name);
+        if !target.exists() {
+            write_image(&target, removes);
+        }
+    }
+}
+
+/// A pool whose table was replaced once; on a second member that was removed, if it `removes`.
+fn write_image(target: &Path, removes: bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("golden.pool");
     let options = CreateOptions {
@@ -101,11 +109,17 @@ fn write_the_image_of_this_format() {
         ..OpenOptions::default()
     };
     let pool = Pool::create(&path, &[], &options, &open).unwrap();
+    let mut spread = Spread::Pack;
+    if removes {
+        let further = folder.path().join("further.pool");
+        pool.add_member(&further, &options).unwrap();
+        spread = Spread::Member(1);
+    }
     let spec = TableSpec {
         name: "orders".to_owned(),
         data_bytes: 300,
         content_bytes: 200,
-        spread: Spread::Pack,
+        spread,
     };
     for _ in 0..2 {
         let mut draft = pool.reserve(&spec).unwrap();
@@ -114,8 +128,13 @@ fn write_the_image_of_this_format() {
         draft.seal(&content, b"attached").unwrap();
     }
     // A reader and a draft, as a crash leaves them.
-    let _reader = pool.attach("orders").unwrap();
-    let _draft = pool.reserve(&spec).unwrap();
+    let _kept = (!removes).then(|| {
+        let reader = pool.attach("orders").unwrap();
+        (reader, pool.reserve(&spec).unwrap())
+    });
+    if removes {
+        pool.remove_member(1).unwrap();
+    }
     fs::create_dir_all(images()).unwrap();
     fs::write(target, pack(&path)).unwrap();
 }

@@ -82,7 +82,7 @@ impl Model {
         });
         Self {
             capacity: state.member_extents(),
-            members: state.members.len(),
+            members: state.members.iter().filter(|m| !m.removed).count(),
             regions: regions.collect(),
             quarantine,
             hosts: hosts.collect(),
@@ -225,6 +225,11 @@ impl Model {
             | Change::Leave { .. }
             | Change::Serve { .. }
             | Change::Shrink { .. } => return None,
+            // Whether it may be is asked of the state, see `World::removable`.
+            Change::RemoveMember { .. } => {
+                self.members -= 1;
+                self.capacity -= 1;
+            }
         }
         Some(None)
     }
@@ -289,7 +294,7 @@ fn draw(model: &Model, slots: &[u16], by: u16, rng: &mut fastrand::Rng) -> Chang
     let extents = rng.u64(1..6);
     let clean = (rng.u8(..4) > 0).then(Clean::confirmed_down);
     let others: Vec<u16> = slots.iter().copied().filter(|slot| *slot != by).collect();
-    match rng.u8(..20) {
+    match rng.u8(..23) {
         0..6 => Change::Reserve {
             kind: [RegionKind::Table, RegionKind::Scratch][rng.usize(..2)],
             name: format!("t{}", rng.u8(..3)),
@@ -322,8 +327,13 @@ fn draw(model: &Model, slots: &[u16], by: u16, rng: &mut fastrand::Rng) -> Chang
             uuid: Uuid::from_u128(rng.u128(..)),
             extents: 1,
             path: "further".into(),
+            removed: false,
             unknown: BTreeMap::new(),
         }),
+        // Which member it is, if any, is drawn from the state.
+        19 | 20 => Change::RemoveMember {
+            member: Uuid::nil(),
+        },
         _ if others.is_empty() => Change::Pin { region },
         _ => {
             let slot = others[rng.usize(..others.len())];
@@ -358,6 +368,8 @@ struct Counts {
     crashed: usize,
     repeated: usize,
     takeovers: usize,
+    removed: usize,
+    stuck: usize,
 }
 
 impl World {
@@ -396,6 +408,10 @@ impl World {
             Change::Fence { host } | Change::Gone { host, .. } if host.slot == own => {
                 Change::Unpin { region: 0 }
             }
+            Change::RemoveMember { .. } => match self.some_member(rng) {
+                Some(member) => Change::RemoveMember { member },
+                None => Change::Unpin { region: 0 },
+            },
             change => change,
         };
         self.processes[machine].1 += 1;
@@ -405,7 +421,12 @@ impl World {
             request,
         };
         let mut expected = self.model.clone();
-        let allowed = expected.make((slot, incarnation), &change);
+        let mut allowed = expected.make((slot, incarnation), &change);
+        if let Change::RemoveMember { member } = &change {
+            allowed = allowed.filter(|_| self.removable(*member));
+            counts.removed += usize::from(allowed.is_some());
+            counts.stuck += usize::from(allowed.is_none());
+        }
         let mut next = self.manager.state.clone();
         let outcome = next.apply(actor, [change.clone()], LAYOUT.extent_bytes);
         assert_eq!(
@@ -440,6 +461,27 @@ impl World {
             }
         }
         self.check();
+    }
+
+    /// The first member, or one of the others.
+    fn some_member(&self, rng: &mut fastrand::Rng) -> Option<Uuid> {
+        let there = self.manager.state.members.iter().filter(|m| !m.removed);
+        let there: Vec<Uuid> = there.map(|member| member.uuid).collect();
+        let least = usize::from(rng.u8(..8) > 0);
+        (there.len() > 1).then(|| there[rng.usize(least..there.len())])
+    }
+
+    /// Whether a member of one extent can go: what is on it can be moved, and there is room.
+    fn removable(&self, member: Uuid) -> bool {
+        let state = &self.manager.state;
+        let index = state.members.iter().position(|m| m.uuid == member).unwrap();
+        let on = |runs: &[crate::state::Extents]| runs.iter().any(|r| r.0 as usize == index);
+        let quarantined = state.quarantine.iter().any(|q| on(&q.runs));
+        // What is on it, if anything, is one extent of one region.
+        let here = state.regions.iter().find(|region| on(&region.runs));
+        let fixed = here.is_some_and(|r| r.state != RegionState::Sealed || !r.pins.is_empty());
+        let used = here.is_some();
+        index > 0 && !quarantined && !fixed && (!used || self.model.free() > 0)
     }
 
     fn join(&mut self, machine: usize, rng: &mut fastrand::Rng) {
@@ -511,6 +553,8 @@ impl World {
         let state = &self.manager.state;
         assert_eq!(Model::of(state), self.model);
         assert_eq!(self.sim.recover().unwrap(), *state);
+        let gone = |run: &crate::state::Extents| state.members[run.0 as usize].removed;
+        assert!(!state.runs().any(|run| gone(&run)));
         let space = state.space(1);
         let parts = space.free_bytes + space.used_bytes + space.quarantined_bytes;
         assert_eq!(parts, space.capacity_bytes);
@@ -531,7 +575,11 @@ fn random_histories_of_three_hosts_are_those_of_the_model() {
     println!("{counts:?}");
     assert!(counts.made > 500 && counts.refused > 100, "{counts:?}");
     assert!(
-        counts.crashed > 20 && counts.repeated > 20 && counts.takeovers > 5,
+        counts.crashed > 20
+            && counts.repeated > 20
+            && counts.takeovers > 5
+            && counts.removed > 10
+            && counts.stuck > 5,
         "{counts:?}"
     );
 }

@@ -9,6 +9,8 @@ mod histories;
 mod managers;
 
 mod pool;
+mod removal;
+mod removed_files;
 pub(crate) mod seed;
 mod shrink;
 mod sim;

@@ -7,14 +7,14 @@ use serde_json::json;
 use super::seed::rng;
 use crate::{CreateOptions, OpenOptions, Pool, PoolError, Spread, TableSpec};
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 
-fn data(seed: u64, bytes: usize) -> Vec<u8> {
+pub(super) fn data(seed: u64, bytes: usize) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(seed);
     (0..bytes).map(|_| rng.u8(..)).collect()
 }
 
-fn seal(pool: &Pool, name: &str, bytes: &[u8]) -> Result<(), PoolError> {
+pub(super) fn seal(pool: &Pool, name: &str, bytes: &[u8]) -> Result<(), PoolError> {
     let mut draft = pool.reserve(&TableSpec {
         name: name.to_owned(),
         data_bytes: bytes.len() as u64,
@@ -25,7 +25,7 @@ fn seal(pool: &Pool, name: &str, bytes: &[u8]) -> Result<(), PoolError> {
     draft.seal(&json!({}), b"")
 }
 
-fn create(path: &std::path::Path, mib: u64) -> Pool {
+pub(super) fn create(path: &std::path::Path, mib: u64) -> Pool {
     let options = CreateOptions {
         file_bytes: mib * MIB,
         ..CreateOptions::default()

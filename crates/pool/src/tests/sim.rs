@@ -365,6 +365,7 @@ pub(crate) fn new_pool() -> Sim {
         uuid: Uuid::from_u128(1),
         extents: EXTENTS,
         path: "simulated".into(),
+        removed: false,
         unknown: BTreeMap::new(),
     };
     let state = PoolState::new(POOL, "a".to_owned(), vec![member]);

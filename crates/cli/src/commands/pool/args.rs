@@ -212,18 +212,27 @@ pub struct GrowArgs {
     pub change: ChangeArgs,
 }
 
-/// Make a member of a pool smaller; tables behind its new end move into free memory first
+/// Make a member of a pool smaller, or remove it; tables on it move into free memory first
 ///
 /// Nothing changes if they do not all fit. A DAX device becomes smaller afterwards, through sysfs:
-/// as root, and with nobody else on this host using the pool.
+/// as root, and with nobody else on this host using the pool. With --remove the whole member is
+/// given back: a device keeps its size, a file on one host is left empty.
 #[derive(clap::Args)]
 pub struct ShrinkArgs {
     /// First member of the pool
     #[arg(value_name = "POOL")]
     pub pool: PathBuf,
     /// Size that the member shall have at most
-    #[arg(long, visible_alias = "to", value_name = "SIZE")]
-    pub size: Bytes,
+    #[arg(
+        long,
+        visible_alias = "to",
+        value_name = "SIZE",
+        required_unless_present = "remove"
+    )]
+    pub size: Option<Bytes>,
+    /// Remove the member, which cannot be the first one
+    #[arg(long, conflicts_with_all = ["size", "keep_device"], requires = "index")]
+    pub remove: bool,
     /// Number of the member to make smaller
     #[arg(long, visible_alias = "member", value_name = "N", default_value_t = 0)]
     pub index: u32,

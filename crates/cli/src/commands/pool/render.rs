@@ -4,7 +4,7 @@ use comfy_table::{Table, presets};
 use std::fmt::Write;
 use tierloom_pool::{
     Coherence, CreatePlan, DaxResize, HostState, PoolStatus, RegionKind, RegionState, RegionStatus,
-    ShrinkPlan,
+    Removal, ShrinkPlan,
 };
 use tierloom_text::Bytes;
 
@@ -17,6 +17,44 @@ pub fn shrink(index: u32, plan: &ShrinkPlan) -> String {
     for (table, bytes) in &plan.moves {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "would move {} of `{table}`", Bytes(*bytes).rounded());
+    }
+    text
+}
+
+/// What removing a member would do.
+pub fn removal_plan(index: u32, plan: &ShrinkPlan) -> String {
+    let mut text = format!("would remove member {index}\n");
+    for (table, bytes) in &plan.moves {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "would move {} of `{table}`", Bytes(*bytes).rounded());
+    }
+    text
+}
+
+/// What removing a member did, and when.
+pub fn removal(removal: &Removal) -> String {
+    let mut text = format!(
+        "removed member {} with {}: {}\n",
+        removal.index,
+        Bytes(removal.bytes).rounded(),
+        removal.path.display()
+    );
+    for step in &removal.steps {
+        let of = step.table.as_ref().map_or(String::new(), |table| {
+            format!(" {} of `{table}`", Bytes(step.bytes).rounded())
+        });
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "at {:.1} ms: {}{of} ({:.1} ms)",
+            step.at_ms, step.what, step.took_ms
+        );
+    }
+    if let Some(why) = &removal.not_cleared {
+        let _ = writeln!(
+            text,
+            "it still looks like a member, because it could not be cleared: {why}"
+        );
     }
     text
 }
@@ -56,9 +94,9 @@ pub fn status(status: &PoolStatus) -> String {
         status.epoch,
     );
     let mut members = table(["member", "for regions", "path"]);
-    for (index, member) in status.members.iter().enumerate() {
+    for member in &status.members {
         members.add_row([
-            index.to_string(),
+            member.index.to_string(),
             size(member.bytes),
             member.path.display().to_string(),
         ]);

@@ -19,10 +19,12 @@ pub fn grow(args: &GrowArgs) -> Result<(), Failure> {
         return add_devices(args, &status);
     }
     let Some(member) = &args.member else {
-        if args.index as usize >= status.members.len() {
+        if !status.members.iter().any(|m| m.index == args.index) {
+            let there = status.members.iter().map(|member| member.index.to_string());
+            let there: Vec<String> = there.collect();
             let error = PoolError::UnknownMember {
                 member: args.index.to_string(),
-                existing: format!("members 0 to {}", status.members.len() - 1),
+                existing: format!("members {}", there.join(", ")),
             };
             return Err(error.into());
         }
@@ -92,7 +94,10 @@ fn grow_device(args: &GrowArgs, size: Option<u64>) -> Result<(), Failure> {
 
 /// Makes a member smaller.
 pub fn shrink(args: &ShrinkArgs) -> Result<(), Failure> {
-    let (path, index, bytes) = (&args.pool, args.index, args.size.0);
+    let (path, index) = (&args.pool, args.index);
+    let Some(bytes) = args.size.map(|size| size.0) else {
+        return remove(args);
+    };
     let access = args.change.manager.access();
     if !args.keep_device && is_device(&Pool::inspect(path)?, index) {
         let (options, root) = (access.options, SysRoot::host());
@@ -113,8 +118,33 @@ pub fn shrink(args: &ShrinkArgs) -> Result<(), Failure> {
     show(&pool.status(), args.change.json)
 }
 
+/// Removes a member.
+fn remove(args: &ShrinkArgs) -> Result<(), Failure> {
+    let (index, json) = (args.index, args.change.json);
+    let pool = args.change.manager.access().open(&args.pool)?;
+    if args.change.dry_run {
+        let plan = pool.remove_plan(index)?;
+        if json {
+            return print_json(&plan);
+        }
+        return output::print(&render::removal_plan(index, &plan));
+    }
+    let removal = pool.remove_member(index)?;
+    if json {
+        let status = pool.status();
+        return print_json(&serde_json::json!({ "removal": removal, "status": status }));
+    }
+    output::print(&render::removal(&removal))?;
+    show(&pool.status(), false)
+}
+
+fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(value).map_err(Failure::runtime)?;
+    output::print(&format!("{json}\n"))
+}
+
 fn is_device(status: &PoolStatus, index: u32) -> bool {
-    let member = status.members.get(index as usize);
+    let member = status.members.iter().find(|member| member.index == index);
     let is_char = |path: &Path| {
         let data = std::fs::metadata(path);
         data.is_ok_and(|data| data.file_type().is_char_device())
