@@ -43,6 +43,7 @@ mod host;
 mod kit;
 mod modules;
 mod program;
+mod qmp;
 mod run;
 mod testing;
 mod transcript;
@@ -51,6 +52,7 @@ pub use cache::LabCache;
 pub use error::{EmulatorFault, LabError};
 pub use guest::{GuestCommand, GuestFile, GuestKind, GuestLink, GuestOptions, ParseGuestKindError};
 pub use kit::{Kit, prepare};
+pub use qmp::Qmp;
 pub use run::{
     CollectedFile, CollectedKind, CommandOutcome, GuestOutcome, run, run_together, run_until,
 };

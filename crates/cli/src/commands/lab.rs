@@ -38,7 +38,8 @@ enum LabCommand {
 #[derive(clap::Args)]
 struct RunArgs {
     /// two-nodes: a second, memory-only node with HMAT numbers; cxl: a CXL type-3 device online as
-    /// node 1; cxl-devdax: the device available to programs as /dev/dax0.0
+    /// node 1; cxl-devdax: the device available to programs as /dev/dax0.0; cxl-dcd: a device of
+    /// dynamic capacity, with its registers in /dev/mem
     #[arg(long, default_value = "two-nodes", value_name = "GUEST")]
     guest: String,
     /// Shell command to run in the guest; may be given several times; a failing one does not stop

@@ -10,7 +10,7 @@ pub(crate) const INIT: &str = include_str!("init.sh");
 /// [`crate::modules`].
 pub(crate) fn modules(options: &GuestOptions) -> Vec<&'static str> {
     let mut modules: Vec<&str> = match options.kind {
-        GuestKind::TwoNodes => vec![],
+        GuestKind::TwoNodes | GuestKind::CxlDcd => vec![],
         // Without `kmem` the kernel cannot turn the device's memory into a NUMA node.
         GuestKind::CxlDevdax => vec!["cxl_acpi", "cxl_pci", "cxl_mem", "device_dax", "dax_cxl"],
         GuestKind::Cxl => vec![
@@ -42,6 +42,7 @@ pub(crate) fn setup(kind: GuestKind) -> &'static str {
             include_str!("setup_cxl.sh"),
             include_str!("setup_devdax.sh")
         ),
+        GuestKind::CxlDcd => include_str!("setup_dcd.sh"),
     }
 }
 
@@ -163,6 +164,7 @@ mod tests {
             setup(GuestKind::TwoNodes),
             setup(GuestKind::Cxl),
             setup(GuestKind::CxlDevdax),
+            setup(GuestKind::CxlDcd),
             collect.as_str(),
             command.as_str(),
         ] {

@@ -18,11 +18,23 @@ pub enum GuestKind {
     ///
     /// Linux uses none of its memory and changes no byte of it.
     CxlDevdax,
+    /// A CXL type-3 device of which all memory is dynamic capacity, in two regions: a fabric
+    /// manager adds extents while the guest runs, which is the host with QMP
+    /// ([`GuestOptions::qmp`](super::GuestOptions)).
+    ///
+    /// Linux knows no such devices yet, so no CXL driver is loaded. Programs reach the device's
+    /// registers through `/dev/mem`.
+    CxlDcd,
 }
 
 impl GuestKind {
     /// All kinds, in the order in which help texts list them.
-    pub const ALL: [GuestKind; 3] = [GuestKind::TwoNodes, GuestKind::Cxl, GuestKind::CxlDevdax];
+    pub const ALL: [GuestKind; 4] = [
+        GuestKind::TwoNodes,
+        GuestKind::Cxl,
+        GuestKind::CxlDevdax,
+        GuestKind::CxlDcd,
+    ];
 
     /// The name in options and output, which [`FromStr`] accepts.
     pub fn name(self) -> &'static str {
@@ -30,6 +42,7 @@ impl GuestKind {
             GuestKind::TwoNodes => "two-nodes",
             GuestKind::Cxl => "cxl",
             GuestKind::CxlDevdax => "cxl-devdax",
+            GuestKind::CxlDcd => "cxl-dcd",
         }
     }
 
@@ -37,7 +50,7 @@ impl GuestKind {
     pub fn has_cxl(self) -> bool {
         match self {
             GuestKind::TwoNodes => false,
-            GuestKind::Cxl | GuestKind::CxlDevdax => true,
+            GuestKind::Cxl | GuestKind::CxlDevdax | GuestKind::CxlDcd => true,
         }
     }
 }
@@ -50,7 +63,7 @@ impl fmt::Display for GuestKind {
 
 /// The error for text that names no guest kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no guest kind {given:?}; there are: two-nodes, cxl, cxl-devdax")]
+#[error("no guest kind {given:?}; there are: two-nodes, cxl, cxl-devdax, cxl-dcd")]
 pub struct ParseGuestKindError {
     /// The text that was given.
     pub given: String,

@@ -36,7 +36,7 @@ pub(crate) fn qemu_args(options: &GuestOptions, images: Images<'_>) -> Vec<Strin
     let mut push = |flag: &str, value: String| args.extend([flag.to_owned(), value]);
     let machine = match options.kind {
         GuestKind::TwoNodes => "q35,hmat=on",
-        GuestKind::Cxl | GuestKind::CxlDevdax => "q35,cxl=on",
+        GuestKind::Cxl | GuestKind::CxlDevdax | GuestKind::CxlDcd => "q35,cxl=on",
     };
     push("-machine", machine.into());
     let threads = if options.thread_per_cpu {
@@ -69,7 +69,11 @@ pub(crate) fn qemu_args(options: &GuestOptions, images: Images<'_>) -> Vec<Strin
     push("-append", kernel_line(options));
     match options.kind {
         GuestKind::TwoNodes => two_nodes(options, &mut push),
-        GuestKind::Cxl | GuestKind::CxlDevdax => cxl(options, &mut push),
+        GuestKind::Cxl | GuestKind::CxlDevdax | GuestKind::CxlDcd => cxl(options, &mut push),
+    }
+    if let Some(socket) = &options.qmp {
+        let path = escape(socket);
+        push("-qmp", format!("unix:{path},server=on,wait=off"));
     }
     if let Some(end) = &options.link {
         link(end, &mut push);
@@ -91,6 +95,10 @@ fn kernel_line(options: &GuestOptions) -> String {
         // `kmem` then brings the CXL memory online without a further step, and as movable.
         "memhp_default_state=online_movable",
     ];
+    if options.kind == GuestKind::CxlDcd {
+        // Else the kernel refuses to let a program map the registers of a device.
+        words.push("iomem=relaxed");
+    }
     words.extend(options.kernel_args.iter().map(String::as_str));
     words.join(" ")
 }
@@ -155,9 +163,13 @@ fn cxl(options: &GuestOptions, push: &mut dyn FnMut(&str, String)) {
         "-device",
         "cxl-rp,port=0,bus=cxl.1,id=rp0,chassis=0,slot=2".into(),
     );
+    let memory = match options.kind {
+        GuestKind::CxlDcd => "volatile-dc-memdev=cxlmem0,num-dc-regions=2",
+        _ => "volatile-memdev=cxlmem0",
+    };
     push(
         "-device",
-        format!("cxl-type3,bus=rp0,volatile-memdev=cxlmem0,id=type3,sn={CXL_SERIAL}"),
+        format!("cxl-type3,bus=rp0,{memory},id=type3,sn={CXL_SERIAL}"),
     );
     push(
         "-M",
@@ -247,6 +259,26 @@ mod tests {
         );
         assert_eq!(line(GuestKind::Cxl), expected);
         assert_eq!(line(GuestKind::CxlDevdax), expected);
+    }
+
+    #[test]
+    fn a_device_of_dynamic_capacity_differs_in_its_memory_and_can_be_commanded() {
+        let mut options = GuestOptions::new(GuestKind::CxlDcd);
+        options.qmp = Some("/a,b/q".into());
+        let expected = line(GuestKind::Cxl)
+            .replace(
+                "volatile-memdev=cxlmem0",
+                "volatile-dc-memdev=cxlmem0,num-dc-regions=2",
+            )
+            .replace(
+                "memhp_default_state=online_movable ",
+                "memhp_default_state=online_movable iomem=relaxed ",
+            )
+            .replace(
+                " -nodefaults",
+                " -qmp unix:/a,,b/q,server=on,wait=off -nodefaults",
+            );
+        assert_eq!(line_of(options), expected);
     }
 
     #[test]

@@ -66,6 +66,9 @@ pub struct GuestOptions {
     pub cxl_backing: Option<PathBuf>,
     /// A network link between this guest and another one; without it a guest has only `lo`.
     pub link: Option<GuestLink>,
+    /// Where QEMU listens for commands of the QEMU Machine Protocol ([`crate::Qmp`]): a socket that
+    /// it makes.
+    pub qmp: Option<PathBuf>,
     /// Number of virtual CPUs, 1 to 64, all on node 0.
     pub cpus: u32,
     /// Whether each virtual CPU is emulated by its own host thread.
@@ -97,7 +100,7 @@ impl GuestOptions {
     pub fn new(kind: GuestKind) -> GuestOptions {
         let (dram_bytes, slow_bytes) = match kind {
             GuestKind::TwoNodes => (3 * GIB / 2, GIB),
-            GuestKind::Cxl | GuestKind::CxlDevdax => (2 * GIB, 512 * MIB),
+            GuestKind::Cxl | GuestKind::CxlDevdax | GuestKind::CxlDcd => (2 * GIB, 512 * MIB),
         };
         let timeout = Duration::from_secs(600);
         GuestOptions {
@@ -106,6 +109,7 @@ impl GuestOptions {
             slow_bytes,
             cxl_backing: None,
             link: None,
+            qmp: None,
             cpus: 2,
             thread_per_cpu: false,
             timeout,
