@@ -28,6 +28,12 @@ fn data(number: u64) -> Vec<u8> {
     (0..bytes).map(|at| (number as usize + at) as u8).collect()
 }
 
+/// Number of the second member, if there is one.
+fn second(pool: &Pool) -> Option<u32> {
+    let members = pool.status().members.into_iter();
+    members.map(|member| member.index).find(|index| *index > 0)
+}
+
 /// Seals tables 0, 1, 2, 0, 1, 2, ... with numbered contents, with a reader and scratch memory
 /// beside. Now and then the pool becomes smaller, which moves tables, and larger again; or a second
 /// member comes, gets tables, and is removed again.
@@ -36,8 +42,7 @@ fn work(pool: &Pool, number: u64) -> Result<(), PoolError> {
         pool.shrink_member(0, LEAST_BYTES)?;
         pool.grow_member(0, FILE_BYTES)?;
     }
-    let second = pool.members().into_iter().find(|(index, _)| *index > 0);
-    match (number % 5, &second) {
+    match (number % 5, second(pool)) {
         (1, None) => {
             let options = CreateOptions {
                 file_bytes: SECOND_BYTES,
@@ -47,16 +52,15 @@ fn work(pool: &Pool, number: u64) -> Result<(), PoolError> {
             };
             pool.add_member(&pool.path().with_extension("second"), &options)?;
         }
-        (4, Some((index, _))) => drop(pool.remove_member(*index)?),
+        (4, Some(index)) => drop(pool.remove_member(index)?),
         _ => {}
     }
-    let second = pool.members().into_iter().find(|(index, _)| *index > 0);
     let data = data(number);
     let mut draft = pool.reserve(&TableSpec {
         name: format!("t{}", number % TABLES),
         data_bytes: data.len() as u64,
         content_bytes: 100,
-        spread: second.map_or(Spread::Pack, |(index, _)| Spread::Member(index)),
+        spread: second(pool).map_or(Spread::Pack, Spread::Member),
     })?;
     draft.bytes_mut().copy_from_slice(&data);
     let mut scratch = pool.scratch(&ScratchSpec {

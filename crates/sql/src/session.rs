@@ -26,6 +26,7 @@ use std::sync::{Arc, PoisonError};
 use tierloom_engine::adapt::Driver;
 use tierloom_engine::{Engine, EngineOptions, PlannedQuery};
 use tierloom_memory::{MemoryBackend, PageSize};
+use tierloom_model::Phase;
 use tierloom_placement::Policy;
 use tierloom_topology::Topology;
 
@@ -136,6 +137,20 @@ impl SqlSession {
     /// Bad input, with its position in the script.
     pub fn plan(&self, query: &Piece) -> Result<PlannedQuery, SqlError> {
         self.planner().cached(query)
+    }
+
+    /// Keeps the work of every statement from now on, for [`Self::take_work`].
+    ///
+    /// Reads some columns once: the time that this machine waits for its memory is no work.
+    pub fn keep_work(&mut self) {
+        let threads = self.catalog.engine().options().threads;
+        self.work = WorkLog::keep(&self.catalog.placed(), threads);
+    }
+
+    /// The phases of the statements since the last call, in the order they ended; empty without
+    /// [`Self::keep_work`].
+    pub fn take_work(&mut self) -> Vec<Phase> {
+        self.work.take()
     }
 
     pub(super) fn planner(&self) -> Planner<'_> {

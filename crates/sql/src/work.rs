@@ -3,13 +3,13 @@
 //! A statement that makes a table has a phase more than its query: the rows, which lie in ordinary
 //! memory by then, are read again and written as columns.
 
-use super::session::SqlSession;
+use std::sync::Arc;
 use std::time::Duration;
 use tierloom_engine::PlacedTable;
 use tierloom_engine::capture::{Captured, HostCosts, probe};
 use tierloom_model::{Access, Op, Phase, PhaseKind, StructureClass};
 
-/// The phases of the statements since [`SqlSession::keep_work`], or nothing if nobody asked.
+/// The phases of the statements since somebody asked for them, or nothing.
 #[derive(Debug, Default)]
 pub(super) struct WorkLog(Option<Kept>);
 
@@ -20,6 +20,19 @@ struct Kept {
 }
 
 impl WorkLog {
+    /// Keeps phases from now on, freed of what memory costs here: reads some of `tables` once.
+    pub fn keep(tables: &[Arc<PlacedTable>], threads: usize) -> Self {
+        let host = HostCosts::of(&probe(tables, threads), tables, threads);
+        let phases = Vec::new();
+        WorkLog(Some(Kept { host, phases }))
+    }
+
+    /// The phases since the last call.
+    pub fn take(&mut self) -> Vec<Phase> {
+        let kept = self.0.as_mut();
+        kept.map_or_else(Vec::new, |kept| std::mem::take(&mut kept.phases))
+    }
+
     /// The costs that captured phases are freed of.
     pub fn host(&self) -> HostCosts {
         let nothing = HostCosts {
@@ -88,26 +101,6 @@ fn written(
         phase = phase.access(write.with_op(Op::Write));
     }
     phase
-}
-
-impl SqlSession {
-    /// Keeps the work of every statement from now on, for [`Self::take_work`].
-    ///
-    /// Reads the largest table once: the time that this machine needs for its memory is no work.
-    pub fn keep_work(&mut self) {
-        let tables = self.catalog.placed();
-        let threads = self.catalog.engine().options().threads;
-        let host = HostCosts::of(&probe(&tables, threads), &tables, threads);
-        let phases = Vec::new();
-        self.work = WorkLog(Some(Kept { host, phases }));
-    }
-
-    /// The phases of the statements since the last call, in the order they ended; empty without
-    /// [`Self::keep_work`].
-    pub fn take_work(&mut self) -> Vec<Phase> {
-        let kept = self.work.0.as_mut();
-        kept.map_or_else(Vec::new, |kept| std::mem::take(&mut kept.phases))
-    }
 }
 
 #[cfg(test)]

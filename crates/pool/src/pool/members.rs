@@ -1,11 +1,9 @@
 //! The open members of a pool, by number.
 
-use super::open::Finder;
-use super::{Inner, Pool};
+use super::Inner;
 use crate::PoolError;
 use crate::member::Member;
-use crate::state::{MemberEntry, PoolState};
-use tierloom_memory::shared::Access;
+use crate::state::PoolState;
 use uuid::Uuid;
 
 /// The first member, and the others. The number of one that was removed has none until another one
@@ -69,7 +67,7 @@ impl Members {
         taken.map(|(_, member)| member)
     }
 
-    fn uuid(&self, index: usize) -> Option<Uuid> {
+    pub(super) fn uuid(&self, index: usize) -> Option<Uuid> {
         let found = self.further.get(index.checked_sub(1)?)?;
         found.as_ref().map(|(uuid, _)| *uuid)
     }
@@ -83,36 +81,6 @@ impl Inner {
     pub(super) fn member(&self, index: u32) -> Result<&Member, PoolError> {
         let member = self.members.get(index);
         member.ok_or_else(|| self.state.unknown_member(index))
-    }
-
-    /// Opens members that were added since, and closes those that were removed.
-    pub(super) fn follow_members(&mut self) -> Result<(), PoolError> {
-        let entries = self.state.members.iter().enumerate().skip(1);
-        let changed = |(index, entry): &(usize, &MemberEntry)| {
-            self.members.uuid(*index) != (!entry.removed).then_some(entry.uuid)
-        };
-        let mut found = Vec::new();
-        for (index, entry) in entries.filter(changed) {
-            let finder = Finder {
-                first: self.members.first(),
-                superblock: &self.superblock,
-                paths: &[],
-                access: Access::Write,
-            };
-            found.push((index, finder.opened(entry, index)?));
-        }
-        for (index, member) in found {
-            self.members.put(index, member);
-        }
-        Ok(())
-    }
-}
-
-impl Pool {
-    /// Number and path of the members.
-    pub fn members(&self) -> Vec<(u32, std::path::PathBuf)> {
-        let status = self.status().members.into_iter();
-        status.map(|member| (member.index, member.path)).collect()
     }
 }
 

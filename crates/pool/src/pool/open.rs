@@ -304,16 +304,16 @@ fn long_enough(member: &Member, needed_bytes: u64) -> Result<(), PoolError> {
 }
 
 /// Where further members are looked for.
-pub(super) struct Finder<'s> {
-    pub(super) first: &'s Member,
-    pub(super) superblock: &'s Superblock,
-    pub(super) paths: &'s [PathBuf],
-    pub(super) access: Access,
+struct Finder<'s> {
+    first: &'s Member,
+    superblock: &'s Superblock,
+    paths: &'s [PathBuf],
+    access: Access,
 }
 
 impl Finder<'_> {
     /// The member of an entry; nothing for one that was removed.
-    pub(super) fn opened(
+    fn opened(
         &self,
         entry: &MemberEntry,
         index: usize,
@@ -422,5 +422,27 @@ impl Inner {
             return Ok(clean);
         }
         self.evicted(former.slot)
+    }
+
+    /// Opens members that were added since, and closes those that were removed.
+    pub(super) fn follow_members(&mut self) -> Result<(), PoolError> {
+        let entries = self.state.members.iter().enumerate().skip(1);
+        let changed = |(index, entry): &(usize, &MemberEntry)| {
+            self.members.uuid(*index) != (!entry.removed).then_some(entry.uuid)
+        };
+        let mut found = Vec::new();
+        for (index, entry) in entries.filter(changed) {
+            let finder = Finder {
+                first: self.members.first(),
+                superblock: &self.superblock,
+                paths: &[],
+                access: Access::Write,
+            };
+            found.push((index, finder.opened(entry, index)?));
+        }
+        for (index, member) in found {
+            self.members.put(index, member);
+        }
+        Ok(())
     }
 }

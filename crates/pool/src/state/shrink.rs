@@ -1,4 +1,4 @@
-//! Fewer extents of a member, or none: what lies behind the new end moves to free extents before it.
+//! Fewer extents of a member, or none: what lies behind the new end moves to extents that are free.
 
 use super::space::{merge, pack};
 use super::{Extents, PoolState, RegionState};

@@ -226,12 +226,14 @@ impl Model {
             | Change::Serve { .. }
             | Change::Shrink { .. } => return None,
             // Whether it may be is asked of the state, see `World::removable`.
-            Change::RemoveMember { .. } => {
-                self.members -= 1;
-                self.capacity -= 1;
-            }
+            Change::RemoveMember { .. } => self.remove(),
         }
         Some(None)
+    }
+
+    fn remove(&mut self) {
+        self.members -= 1;
+        self.capacity -= 1;
     }
 
     fn gone(&mut self, slot: u16) {

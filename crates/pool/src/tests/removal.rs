@@ -26,9 +26,9 @@ const MEMBER: Uuid = Uuid::from_u128(2);
 const MOVING: u64 = 3;
 
 /// A part of the memory.
-struct Part<'h>(&'h SimHost, u64);
+struct Window<'h>(&'h SimHost, u64);
 
-impl Readable for Part<'_> {
+impl Readable for Window<'_> {
     fn load(&self, offset: u64) -> u64 {
         self.0.load(self.1 + offset)
     }
@@ -38,7 +38,7 @@ impl Readable for Part<'_> {
     }
 }
 
-impl Medium for Part<'_> {
+impl Medium for Window<'_> {
     fn store(&self, offset: u64, value: u64) {
         self.0.store(self.1 + offset, value);
     }
@@ -96,7 +96,7 @@ fn pool() -> (Sim, Manager) {
     let sim = new_pool();
     let mut manager = Manager::open(sim.host(0), joining("a", 1, 1)).unwrap();
     let host = manager.host.clone();
-    put_superblock(&Part(&host, SECOND), &superblock());
+    put_superblock(&Window(&host, SECOND), &superblock());
     let add = Change::AddMember(MemberEntry {
         uuid: MEMBER,
         extents: 4,
@@ -152,7 +152,7 @@ fn commit(manager: &mut Manager) {
 }
 
 fn clear(manager: &Manager) {
-    erase(&Part(&manager.host, SECOND), 2 * SUPERBLOCK_BYTES);
+    erase(&Window(&manager.host, SECOND), 2 * SUPERBLOCK_BYTES);
 }
 
 /// The steps of `Inner::remove`, or another order of them.

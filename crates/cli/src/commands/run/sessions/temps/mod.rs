@@ -9,6 +9,7 @@
 //! ```
 
 mod price;
+mod records;
 mod render;
 
 use super::answers::equal;
@@ -18,7 +19,7 @@ use crate::commands::sql::open::failure;
 use crate::commands::sql::plan;
 use crate::commands::sql::watch::Terminal;
 use crate::failure::Failure;
-use price::{Priced, Pricer, Work};
+use price::{Pricer, Work};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use tierloom_engine::answer;
@@ -27,9 +28,7 @@ use tierloom_engine::arrow::datatypes::{UInt32Type, UInt64Type};
 use tierloom_engine::pooled::Verification;
 use tierloom_memory::router::{self, Class};
 use tierloom_placement::Policy;
-use tierloom_record::{
-    HERE, NodeBytes, PlaceBytes, Provenance, Record, SCHEMA, Spread, TempTable, TempTablesRecord,
-};
+use tierloom_record::{NodeBytes, PlaceBytes, Record, TempTable, TempTablesRecord};
 use tierloom_sql::{CollectedRows, SqlError, SqlSession, Staged, split, staged};
 use tierloom_suite::SuiteQuery;
 
@@ -176,114 +175,14 @@ impl Temps<'_> {
             self.places.join("; then "),
         )
     }
-
-    /// The record of what was measured at the place with this index.
-    fn record(&self, script: &Script, place: usize, runs: &Runs) -> TempTablesRecord {
-        let spread = |of: &dyn Fn(&Ran) -> f64| {
-            let whole = runs.failed.is_none();
-            let values = runs.ran.iter().map(of).collect();
-            whole.then(|| Spread::of(values)).flatten()
-        };
-        let record = self.blank(script, place);
-        let Some(last) = runs.ran.last() else {
-            return TempTablesRecord {
-                failed: runs.failed.clone(),
-                ..record
-            };
-        };
-        TempTablesRecord {
-            tables: last.tables.clone(),
-            make_ms: spread(&|r| r.make_ms),
-            query_ms: spread(&|r| r.query_ms),
-            script_ms: spread(&|r| r.make_ms + r.query_ms + r.drop_ms),
-            bytes_by_place: last.by_place.clone(),
-            bytes_by_node: last.by_node.clone(),
-            failed: runs.failed.clone(),
-            ..record
-        }
-    }
-
-    /// The record of what was captured, modelled at the place with this index: one time for each
-    /// captured execution.
-    fn modelled(
-        &self,
-        pricer: &Pricer,
-        script: &Script,
-        place: usize,
-        captured: &Runs,
-    ) -> TempTablesRecord {
-        let record = TempTablesRecord {
-            provenance: Provenance::Modelled,
-            machine: pricer.name().to_owned(),
-            ..self.blank(script, place)
-        };
-        let ran = match (&captured.failed, captured.ran.last()) {
-            (None, Some(ran)) => ran,
-            (failed, _) => {
-                let why = failed.as_deref().unwrap_or("it never ran");
-                return TempTablesRecord {
-                    failed: Some(format!("not captured: {why}")),
-                    ..record
-                };
-            }
-        };
-        let tables = ran.tables.clone();
-        let executions = captured.ran.iter();
-        let priced = executions.map(|ran| pricer.price(&ran.work, &ran.tables, place));
-        let priced: Vec<Priced> = match priced.collect() {
-            Ok(priced) => priced,
-            Err(why) => {
-                return TempTablesRecord {
-                    tables,
-                    failed: Some(why),
-                    ..record
-                };
-            }
-        };
-        let spread = |of: &dyn Fn(&Priced) -> f64| Spread::of(priced.iter().map(of).collect());
-        TempTablesRecord {
-            tables,
-            make_ms: spread(&|p| p.make_ms),
-            query_ms: spread(&|p| p.query_ms),
-            // Dropping tables moves no data.
-            script_ms: spread(&|p| p.make_ms + p.query_ms),
-            tiers: priced.last().map_or_else(Vec::new, |p| p.tiers.clone()),
-            ..record
-        }
-    }
-
-    /// A record of no results.
-    fn blank(&self, script: &Script, place: usize) -> TempTablesRecord {
-        TempTablesRecord {
-            schema: SCHEMA.to_owned(),
-            provenance: Provenance::Measured,
-            made_at: output::now(),
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            build: crate::output::BUILD.to_owned(),
-            workload: self.workload.id().to_owned(),
-            scale_factor: self.workload.scale_factor(),
-            threads: self.options.threads.and_then(|n| u32::try_from(n).ok()),
-            machine: HERE.to_owned(),
-            query: script.query.id.to_owned(),
-            place: self.places[place].clone(),
-            tables: Vec::new(),
-            make_ms: None,
-            query_ms: None,
-            script_ms: None,
-            bytes_by_place: Vec::new(),
-            bytes_by_node: Vec::new(),
-            tiers: Vec::new(),
-            failed: None,
-        }
-    }
 }
 
 /// The session in which all scripts run.
 struct Session(SqlSession);
 
 impl Session {
-    /// A session with the data of the benchmark, whose operator memory is routed, and the indices of
-    /// the places that this machine has; the others can be modelled only.
+    /// A session with the data of the benchmark, whose operator memory is routed, and the indices
+    /// of the places that this machine has; the others can be modelled only.
     fn open(temps: &Temps<'_>) -> Result<(Session, Vec<usize>), Failure> {
         let options = temps.options;
         let topology = options.here.read()?;

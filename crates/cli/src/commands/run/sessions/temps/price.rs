@@ -4,8 +4,8 @@
 //!   phases of the scripts, captured here ──► the model ──► times and traffic there
 //!   place ──► shares of the machine's tiers, for the columns of temporary tables alone
 //! ```
-//! Tables and operator memory are in DRAM, as in the published experiment; the pool is the CXL tier.
-//! Of what is measured here only the processor time of the phases enters a modelled time.
+//! Tables and operator memory are in DRAM, as in the published experiment; the pool is the CXL
+//! tier. Of what is measured here only the processor time of the phases enters a modelled time.
 
 use crate::failure::Failure;
 use std::collections::BTreeMap;
