@@ -288,8 +288,16 @@ fn statements_that_cannot_be_are_refused_with_line_and_column() {
         ("drop table peple", &["no table peple"]),
         ("drop table tier_columns", &["system"]),
         ("create table people as select 1", &["people already"]),
-        ("create table t (a int)", &["AS SELECT"]),
-        ("insert into people select * from people", &["filled once"]),
+        ("create table t (a int references b)", &["foreign keys"]),
+        ("create table t", &["AS SELECT"]),
+        (
+            "update people set id = 'x'",
+            &["1:1", "cannot be converted", "column id"],
+        ),
+        (
+            "insert into people select 1",
+            &["1:1", "1 columns of values"],
+        ),
         (
             "create external table t stored as parquet location 'people.csv'",
             &["a CSV file, not PARQUET"],
@@ -354,6 +362,43 @@ fn tables_made_by_queries_can_be_queried_replaced_copied_and_dropped() {
     );
     let json = fs::read_to_string(folder.path().join("v.json")).unwrap();
     assert_eq!(json, "[{\"name\":\"李\"}]");
+}
+
+#[test]
+fn tables_are_changed_and_what_violates_their_rules_is_code_2() {
+    let folder = people();
+    let args = ["-t", "people=people.csv", "--format", "csv"];
+    let statements = "create table t (id int primary key, name varchar default 'nobody');
+        insert into t select id, name from people;
+        insert into t (id) values (7), (8);
+        update t set name = upper(name) where id > 7;
+        delete from t using people where t.id = people.id and people.height is null;
+        alter table t add column n int default 5;
+        select * from t order by id;
+        truncate t;
+        select count(*) as left from t";
+    let ended = sql(folder.path(), &args, statements).with_code(0);
+    assert_eq!(
+        ended.stdout,
+        "id,name,n\n1,\"Zoë, \"\"Z\"\"\",5\n3,,5\n7,nobody,5\n8,NOBODY,5\n\nleft\n0\n",
+        "{}",
+        ended.stderr
+    );
+    for said in [
+        "3 rows inserted",
+        "2 rows inserted",
+        "1 row updated",
+        "1 row deleted",
+        "emptied t",
+    ] {
+        assert!(ended.stderr.contains(said), "{said}: {}", ended.stderr);
+    }
+    let twice = "create table t (id int primary key);\ninsert into t values (4), (4)";
+    let ended = sql(folder.path(), &args, twice).with_code(2);
+    let error = ended.one_error();
+    for part in ["-c:2:1", "t_pkey", "(4)"] {
+        assert!(error.contains(part), "no {part} in {error}");
+    }
 }
 
 #[test]

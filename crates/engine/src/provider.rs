@@ -5,9 +5,11 @@ use crate::table::PlacedTable;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
 use datafusion::common::{Result, Statistics};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::union::UnionExec;
 use std::sync::Arc;
 
 /// DataFusion table provider of a [`PlacedTable`].
@@ -22,7 +24,7 @@ impl PlacedTableProvider {
         PlacedTableProvider { table }
     }
 
-    /// The table that scans of this provider read.
+    /// The table that scans of this provider read; it may have several groups of rows.
     pub fn table(&self) -> &Arc<PlacedTable> {
         &self.table
     }
@@ -39,7 +41,18 @@ impl TableProvider for PlacedTableProvider {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        Some(self.table.statistics().as_ref().clone())
+        let first = self.table.statistics();
+        if self.table.later().is_empty() {
+            return Some(first.as_ref().clone());
+        }
+        let mut all = Statistics::new_unknown(self.table.schema());
+        all.num_rows = Precision::Exact(self.table.all_rows());
+        for (index, column) in all.column_statistics.iter_mut().enumerate() {
+            let groups = self.table.groups();
+            let nulls = groups.map(|g| g.statistics().column_statistics[index].null_count);
+            column.null_count = nulls.fold(Precision::Exact(0), |sum, nulls| sum.add(&nulls));
+        }
+        Some(all)
     }
 
     async fn scan(
@@ -50,12 +63,20 @@ impl TableProvider for PlacedTableProvider {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let execution = &state.config_options().execution;
-        Ok(Arc::new(PlacedScanExec::new(
-            Arc::clone(&self.table),
-            projection,
-            limit,
-            execution.target_partitions,
-            execution.batch_size.into(),
-        )?))
+        let mut scans: Vec<Arc<dyn ExecutionPlan>> = Vec::new();
+        for group in std::iter::once(&self.table).chain(self.table.later()) {
+            scans.push(Arc::new(PlacedScanExec::new(
+                Arc::clone(group),
+                projection,
+                limit,
+                execution.target_partitions,
+                execution.batch_size.into(),
+            )?));
+        }
+        match scans.as_slice() {
+            [one] => Ok(Arc::clone(one)),
+            // Operators that need contiguous columns do not take this, and leave it to DataFusion's.
+            _ => UnionExec::try_new(scans),
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Placed tables.
 //!
-//! A table's rows never change. What changes is the placement of its columns, whether scans stage
-//! them, and the planner's statistics.
+//! A table's rows never change: SQL that changes rows makes another table, which shares what stays.
+//! What changes is the placement of its columns, whether scans stage them, and the planner's
+//! statistics.
 
 use crate::EngineError;
 use crate::column::{ColumnFacts, PlacedColumn};
@@ -34,6 +35,8 @@ pub struct PlacedTable {
     staged: Vec<AtomicBool>,
     rows: usize,
     statistics: RwLock<Arc<Statistics>>,
+    /// Rows that were added later: groups with columns of their own, in the order of the rows.
+    later: Vec<Arc<PlacedTable>>,
 }
 
 impl PlacedTable {
@@ -84,7 +87,48 @@ impl PlacedTable {
             staged,
             rows,
             statistics,
+            later: Vec::new(),
         })
+    }
+
+    /// A table of the columns of this one and, after its rows, those of `later`; nothing is copied.
+    ///
+    /// # Errors
+    /// If columns of `later` have other names or types.
+    pub fn with_later(&self, later: Vec<Arc<PlacedTable>>) -> Result<Self, EngineError> {
+        if let Some(odd) = later.iter().find(|group| group.schema != self.schema) {
+            return Err(EngineError::Table {
+                table: self.name.clone(),
+                problem: format!("gets rows of other columns: {}", odd.schema),
+            });
+        }
+        let staged = self.staged.iter();
+        let staged = staged.map(|staged| AtomicBool::new(staged.load(Ordering::Relaxed)));
+        Ok(PlacedTable {
+            name: self.name.clone(),
+            schema: Arc::clone(&self.schema),
+            columns: self.columns.clone(),
+            staged: staged.collect(),
+            rows: self.rows,
+            statistics: RwLock::new(self.statistics()),
+            later,
+        })
+    }
+
+    /// Its groups of rows. Each has contiguous columns; a table that was loaded is one group, and
+    /// what this type says of columns and rows is of the first one.
+    pub fn groups(&self) -> impl Iterator<Item = &PlacedTable> {
+        std::iter::once(self).chain(self.later.iter().map(AsRef::as_ref))
+    }
+
+    /// The groups after the first one.
+    pub fn later(&self) -> &[Arc<PlacedTable>] {
+        &self.later
+    }
+
+    /// Number of rows of all groups.
+    pub fn all_rows(&self) -> usize {
+        self.groups().map(PlacedTable::rows).sum()
     }
 
     /// Name under which it is registered.
@@ -102,19 +146,21 @@ impl PlacedTable {
         &self.columns
     }
 
-    /// Number of rows, the same for all columns.
+    /// Number of rows of the first group, the same for all columns.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// Bytes of all columns' values or codes.
     pub fn size_bytes(&self) -> u64 {
-        self.columns.iter().map(PlacedColumn::size_bytes).sum()
+        let columns = self.groups().flat_map(|group| &group.columns);
+        columns.map(PlacedColumn::size_bytes).sum()
     }
 
     /// Bytes on the heap outside the columns' regions: the values of their codes.
     pub fn domain_bytes(&self) -> u64 {
-        self.columns.iter().map(PlacedColumn::domain_bytes).sum()
+        let columns = self.groups().flat_map(|group| &group.columns);
+        columns.map(PlacedColumn::domain_bytes).sum()
     }
 
     /// Statistics for the planner.
@@ -141,6 +187,9 @@ impl PlacedTable {
     /// # Errors
     /// Arrow's or DataFusion's, from reading the columns.
     pub fn refresh_statistics(&self) -> Result<(), EngineError> {
+        self.later
+            .iter()
+            .try_for_each(|group| group.refresh_statistics())?;
         let facts = self
             .columns
             .iter()
@@ -156,7 +205,9 @@ impl PlacedTable {
 
     /// Sets how scans that start from now on return column `index`.
     pub fn set_staging(&self, index: usize, staging: Staging) {
-        self.staged[index].store(staging == Staging::WorkingBuffer, Ordering::Relaxed);
+        for group in self.groups() {
+            group.staged[index].store(staging == Staging::WorkingBuffer, Ordering::Relaxed);
+        }
     }
 
     /// Whether scans copy column `index` through a working buffer.

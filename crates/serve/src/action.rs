@@ -156,7 +156,7 @@ pub(crate) fn tag(text: &str) -> String {
         ["CREATE", "OR", "REPLACE", what, ..] => format!("CREATE {what}"),
         ["CREATE", "EXTERNAL", ..] => "CREATE TABLE".to_owned(),
         [verb @ ("CREATE" | "DROP" | "ALTER"), what, ..] => format!("{verb} {what}"),
-        [verb @ ("INSERT" | "UPDATE" | "DELETE"), ..] => (*verb).to_owned(),
+        ["TRUNCATE", ..] => "TRUNCATE TABLE".to_owned(),
         [verb, ..] => (*verb).to_owned(),
         [] => String::new(),
     }

@@ -50,7 +50,17 @@ fn offset(text: &str, place: Position) -> usize {
 /// What the engine says tells kinds of bad input apart only by its words.
 fn input_code(message: &str) -> &'static str {
     let has = |part: &str| message.contains(part);
-    if has("there is no table") {
+    if has("violates NOT NULL") {
+        "23502"
+    } else if has("would be there twice") {
+        "23505"
+    } else if has("violates CHECK") {
+        "23514"
+    } else if has("is too long for column") {
+        "22001"
+    } else if has("cannot be converted") {
+        failure_code(message)
+    } else if has("there is no table") {
         "42P01"
     } else if has("No field named") || has("no column") {
         "42703"
@@ -99,6 +109,22 @@ mod tests {
             (
                 SqlError::input("Expected: an expression, found: EOF"),
                 "42601",
+            ),
+            (
+                SqlError::input("table t: NULL violates NOT NULL of column a"),
+                "23502",
+            ),
+            (
+                SqlError::input(
+                    "table t: (1) would be there twice, which violates constraint t_pkey",
+                ),
+                "23505",
+            ),
+            (
+                SqlError::input(
+                    "a value cannot be converted to the type Int8 of column a: Can't cast value 300 to type Int8",
+                ),
+                "22P02",
             ),
             (SqlError::failed("Divide by zero error"), "22012"),
             (SqlError::Busy("waited".into()), "53000"),

@@ -1,6 +1,7 @@
 //! The tables of a session, and the engine that they are registered with.
 
 use super::adaptive::SharedDriver;
+use super::change::Rules;
 use super::error::SqlError;
 use super::pool::SharedPool;
 use super::replay::Replay;
@@ -9,7 +10,7 @@ use super::system::{self, Tables};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::TableReference;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tierloom_engine::{Engine, PlacedColumn, PlacedTable, PlacedTableProvider};
 
 /// Name and kind of one table, for listings.
@@ -31,6 +32,8 @@ pub(super) struct Catalog {
     engine: Engine,
     /// Shared with system tables, and with the catalogs of other sessions of the engine.
     tables: Tables,
+    /// What tables demand of their rows; those without an entry demand nothing.
+    rules: Arc<Mutex<BTreeMap<String, Arc<Rules>>>>,
     /// The pool that a system table shows.
     pool: SharedPool,
     /// The driver whose decisions a system table lists.
@@ -43,6 +46,7 @@ impl Catalog {
         let catalog = Catalog {
             engine,
             tables: Arc::default(),
+            rules: Arc::default(),
             pool,
             drive,
         };
@@ -55,6 +59,7 @@ impl Catalog {
         Catalog {
             engine,
             tables: Arc::clone(&other.tables),
+            rules: Arc::clone(&other.rules),
             pool: other.pool.clone(),
             drive: other.drive.clone(),
         }
@@ -139,8 +144,40 @@ impl Catalog {
         })
     }
 
-    /// Registers a table; another of that name is replaced in one step.
+    /// What a table demands of its rows.
+    pub fn rules(&self, name: &str) -> Arc<Rules> {
+        self.lock_rules().get(name).cloned().unwrap_or_default()
+    }
+
+    pub fn set_rules(&self, name: &str, rules: Arc<Rules>) {
+        self.lock_rules().insert(name.to_owned(), rules);
+    }
+
+    fn lock_rules(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Rules>>> {
+        // Rules are inserted and removed whole, so a panic elsewhere leaves the map consistent.
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts another version of a table in its place, in one step.
+    pub fn swap(
+        &mut self,
+        name: &str,
+        table: Arc<PlacedTable>,
+        rules: Arc<Rules>,
+    ) -> Result<(), SqlError> {
+        self.put(name, table)?;
+        self.set_rules(name, rules);
+        Ok(())
+    }
+
+    /// Registers a table without rules; another of that name is replaced in one step.
     pub fn insert(&mut self, name: &str, table: Arc<PlacedTable>) -> Result<(), SqlError> {
+        self.put(name, table)?;
+        self.lock_rules().remove(name);
+        Ok(())
+    }
+
+    fn put(&mut self, name: &str, table: Arc<PlacedTable>) -> Result<(), SqlError> {
         let provider = Arc::new(PlacedTableProvider::new(Arc::clone(&table)));
         self.engine
             .context()
@@ -165,6 +202,7 @@ impl Catalog {
         // Cached plans hold references to the table and would keep its memory.
         self.engine.forget_all_plans();
         let removed = self.lock().remove(name);
+        self.lock_rules().remove(name);
         Ok(removed.is_some())
     }
 
@@ -183,7 +221,7 @@ impl Catalog {
             };
             TableInfo {
                 kind,
-                rows: table.map(|table| table.rows() as u64),
+                rows: table.map(|table| table.all_rows() as u64),
                 name,
             }
         });

@@ -126,7 +126,18 @@ impl SqlSession {
         let parsed = parse(self.catalog.engine(), piece)?;
         let count = prepared::parameters_of(&parsed);
         if !is_query(&parsed) {
-            let inferred = |at: usize| given.get(at).cloned().flatten().unwrap_or(DataType::Utf8);
+            // What the planner makes of the parameters of INSERT, UPDATE and DELETE.
+            let known = match count {
+                0 => None,
+                _ => self.planner().logical(parsed).ok(),
+            };
+            let known = known.and_then(|logical| logical.get_parameter_types().ok());
+            let known = known.unwrap_or_default();
+            let inferred = |at: usize| {
+                let named = given.get(at).cloned().flatten();
+                let known = || known.get(&format!("${}", at + 1)).cloned().flatten();
+                named.or_else(known).unwrap_or(DataType::Utf8)
+            };
             return Ok(Described {
                 parameters: (0..count).map(inferred).collect(),
                 columns: None,

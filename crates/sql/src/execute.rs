@@ -1,5 +1,6 @@
 //! Runs statements one after the other.
 
+use super::change::is_change;
 use super::error::SqlError;
 use super::planner::parse;
 use super::replay::LastingEffect;
@@ -120,6 +121,7 @@ impl SqlSession {
                 let message = self.analyze(&table)?;
                 Ok(said(message, start))
             }
+            Statement::Vacuum { table } => self.vacuum(&table, start, watch),
             Statement::ExplainPlacement { analyze, query } => {
                 let batch = if analyze {
                     placement_plan::explain_analyze(self, &query, watch)?
@@ -151,10 +153,17 @@ impl SqlSession {
         }
         // Before planning, so that it plans with what others that changed the same have left.
         let _held = self.shared.hold(changed_by(&parsed), watch)?;
+        if is_change(&parsed) {
+            return self.change(&parsed, start, watch);
+        }
         let logical = self.planner().logical(parsed.clone())?;
         let prepare = prepared::executes(&logical).and_then(|name| self.replay.prepared(name));
         let prepare = prepare.and_then(|text| self.catalog.engine().parse(text).ok());
         if let Some(query) = prepare.and_then(|p| prepared::with_parameters(&p, &parsed)) {
+            if is_change(&query) {
+                let _held = self.shared.hold(changed_by(&query), watch)?;
+                return self.change(&query, start, watch);
+            }
             let plan = self
                 .planner()
                 .plan_of(self.planner().logical(query)?, watch)?;
@@ -164,7 +173,7 @@ impl SqlSession {
             LogicalPlan::Ddl(ddl) => self.define(ddl, piece, start, watch),
             LogicalPlan::Dml(_) => Err(SqlError::input_at(
                 piece.place,
-                "tables are filled once, when they are made; use CREATE OR REPLACE TABLE name AS SELECT ... to make one with other rows",
+                "expected INSERT, UPDATE, DELETE or TRUNCATE of a table",
             )),
             LogicalPlan::Copy(_) => Err(SqlError::input_at(piece.place, "expected COPY ... TO")),
             other => self.other(other, piece, start, sink, watch),

@@ -3,6 +3,7 @@
 //! ```text
 //!   script ── split ──► Piece ── recognise ──┬─ Tierloom: EXPLAIN PLACEMENT, SET tierloom.*, SHOW,
 //!   (text, positions kept)                   │            ANALYZE, COPY
+//!                                            ├─ change: INSERT, UPDATE, DELETE, ALTER, TRUNCATE
 //!                                            └─ DataFusion: queries, views, CREATE TABLE AS, SET,
 //! ...
 //!                                                 │
@@ -15,6 +16,7 @@ mod adaptive;
 mod admission;
 mod calendar;
 mod catalog;
+mod change;
 mod checks;
 mod copy;
 mod described;

@@ -176,7 +176,7 @@ impl SqlSession {
         self.forget_about(name);
         let loaded = Loaded {
             name: name.to_owned(),
-            rows: table.rows() as u64,
+            rows: table.all_rows() as u64,
             size_bytes: table.size_bytes(),
         };
         self.catalog.insert(name, table)?;
@@ -230,7 +230,7 @@ pub(super) fn unbroken<T>(
 }
 
 /// Forwards cancellation to a loader whose progress is reported by its source.
-struct Cancellation<'a>(&'a dyn Watch);
+pub(super) struct Cancellation<'a>(pub &'a dyn Watch);
 
 impl Progress for Cancellation<'_> {
     fn advance(&self, _: u64) {}

@@ -1,6 +1,7 @@
 //! Parses and plans the running statement, with hints for its author in the errors.
 
 use super::catalog::{Catalog, MOST_NESTED};
+use super::change::ExtraTables;
 use super::checks;
 use super::error::SqlError;
 use super::run::Watch;
@@ -100,6 +101,18 @@ impl<'s> Planner<'s> {
     pub fn logical(&self, parsed: Parsed) -> Result<LogicalPlan, SqlError> {
         let engine = self.catalog.engine();
         let state = engine.context().state();
+        let plan = engine.handle().block_on(state.statement_to_plan(parsed));
+        plan.map_err(|e| self.explained(SqlError::planning(&e)))
+    }
+
+    /// The plan of a statement that sees `extra` beside the session's tables.
+    pub fn logical_with(
+        &self,
+        parsed: Parsed,
+        extra: ExtraTables,
+    ) -> Result<LogicalPlan, SqlError> {
+        let engine = self.catalog.engine();
+        let state = extra.state(engine.context())?;
         let plan = engine.handle().block_on(state.statement_to_plan(parsed));
         plan.map_err(|e| self.explained(SqlError::planning(&e)))
     }

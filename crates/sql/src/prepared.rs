@@ -25,7 +25,7 @@ pub(super) fn executes(logical: &LogicalPlan) -> Option<&str> {
 /// DataFusion 55 casts a parameter to the type that its planner took when the statement was
 /// prepared: beside an integer column, 2.5 became 2. In a query each is compared as what it is,
 /// unless `PREPARE` gives it a type. `None` for what DataFusion refuses, such as too few
-/// parameters, and for statements without rows.
+/// parameters, and for other statements than queries and changes.
 pub(super) fn with_parameters(prepare: &Parsed, execute: &Parsed) -> Option<Parsed> {
     let (Parsed::Statement(prepare), Parsed::Statement(execute)) = (prepare, execute) else {
         return None;
@@ -48,7 +48,12 @@ pub(super) fn with_parameters(prepare: &Parsed, execute: &Parsed) -> Option<Pars
     else {
         return None;
     };
-    let is_plain = into.is_empty() && using.is_empty() && matches!(**statement, Ast::Query(_));
+    let is_plain = into.is_empty()
+        && using.is_empty()
+        && matches!(
+            **statement,
+            Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_)
+        );
     let typed = data_types.is_empty() || data_types.len() == parameters.len();
     if !is_plain || !typed || placeholders(statement)? != parameters.len() {
         return None;

@@ -110,7 +110,7 @@ pub struct StatementTiming {
 /// The result of a statement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Number of rows delivered; `None` for a statement without rows.
+    /// Number of rows delivered, or changed; `None` for a statement that has and changes none.
     pub rows: Option<u64>,
     /// Message for the user, such as "table t: 10 rows".
     pub message: Option<String>,

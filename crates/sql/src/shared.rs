@@ -11,7 +11,8 @@ use super::run::Watch;
 use super::settings::SessionSettings;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
-    Ident, ObjectName, ObjectNamePart, Statement as Ast, visit_relations,
+    AlterTable, AlterTableOperation, Ident, ObjectName, ObjectNamePart, RenameTableNameKind,
+    Statement as Ast, visit_relations,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -150,6 +151,7 @@ pub(super) fn changed_by(parsed: &Parsed) -> Vec<String> {
         Parsed::Statement(ast) => match ast.as_ref() {
             Ast::CreateTable(table) => vec![&table.name],
             Ast::CreateView(view) => vec![&view.name],
+            Ast::AlterTable(alter) => altered(alter),
             Ast::Drop { names, .. } => names.iter().collect(),
             Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Truncate(_) => {
                 return relations(ast);
@@ -159,6 +161,18 @@ pub(super) fn changed_by(parsed: &Parsed) -> Vec<String> {
         _ => Vec::new(),
     };
     names.into_iter().filter_map(plain).collect()
+}
+
+/// A table and the name that it gets.
+fn altered(alter: &AlterTable) -> Vec<&ObjectName> {
+    let renamed = alter.operations.iter().filter_map(|operation| {
+        let AlterTableOperation::RenameTable { table_name } = operation else {
+            return None;
+        };
+        let (RenameTableNameKind::As(name) | RenameTableNameKind::To(name)) = table_name;
+        Some(name)
+    });
+    std::iter::once(&alter.name).chain(renamed).collect()
 }
 
 fn relations(ast: &Ast) -> Vec<String> {

@@ -33,6 +33,10 @@ pub(crate) enum Statement {
     Analyze {
         table: String,
     },
+    /// `VACUUM table`.
+    Vacuum {
+        table: String,
+    },
     /// `COPY (query) TO 'file' (FORMAT format)`.
     Copy(Copy),
     DataFusion,
@@ -80,6 +84,11 @@ pub(crate) fn recognise(piece: &Piece) -> Result<Statement, SqlError> {
         let table = cursor.name("the name of a table")?;
         cursor.end()?;
         return Ok(Statement::Analyze { table });
+    }
+    if cursor.word("VACUUM") {
+        let table = cursor.name("the name of a table")?;
+        cursor.end()?;
+        return Ok(Statement::Vacuum { table });
     }
     if cursor.word("COPY") {
         return copy(cursor).map(Statement::Copy);
@@ -448,6 +457,7 @@ mod tests {
             ("set tierloom.placement", "1:23 expected ="),
             ("analyze", "1:8 expected the name of a table"),
             ("analyze t u", "1:11 expected the end"),
+            ("vacuum", "1:7 expected the name of a table"),
             ("explain placement", "expected a query"),
             ("show tierloom.", "expected the name of a setting"),
         ] {

@@ -53,7 +53,7 @@ pub(super) fn register(
     Ok(())
 }
 
-/// System table `tier_columns`: a row per column and node that has pages of it.
+/// System table `tier_columns`: a row per column, group of rows, and node that has pages of it.
 struct TierColumns {
     tables: Tables,
     schema: SchemaRef,
@@ -93,7 +93,10 @@ impl SystemRows for TierColumns {
         let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rows = Vec::new();
         for (name, table) in tables.iter() {
-            for (index, column) in table.columns().iter().enumerate() {
+            let columns = table
+                .groups()
+                .flat_map(|group| group.columns().iter().enumerate());
+            for (index, column) in columns {
                 // Asks the kernel, so the table shows where pages are and not where they should be.
                 for part in parts(column)? {
                     rows.push((name, column, table.is_staged(index), part));

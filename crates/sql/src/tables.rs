@@ -1,7 +1,6 @@
 //! Statements that create and drop tables and views.
 //!
-//! Tables are filled when they are created and never change. CREATE TABLE therefore requires a
-//! query, and keys, defaults and TEMPORARY are refused.
+//! CREATE TABLE with columns is a change (`change/`); here it requires a query.
 
 use super::catalog::{check_names, plain_name};
 use super::error::SqlError;
@@ -50,12 +49,7 @@ impl SqlSession {
         // CREATE TABLE with only a list of columns has an empty relation as its input.
         if matches!(table.input.as_ref(), LogicalPlan::EmptyRelation(e) if !e.produce_one_row) {
             return Err(SqlError::input(
-                "expected AS and a query: tables are filled when they are made (CREATE TABLE name AS SELECT ...)",
-            ));
-        }
-        if table.constraints.iter().next().is_some() || !table.column_defaults.is_empty() {
-            return Err(SqlError::input(
-                "keys and defaults have no use in tables that are filled once; leave them out",
+                "expected columns in brackets, or AS and a query (CREATE TABLE name AS SELECT ...)",
             ));
         }
         if table.temporary {
@@ -207,14 +201,14 @@ impl SqlSession {
         found.refresh_statistics()?;
         Ok(format!(
             "table {table}: {} rows, statistics of {} columns",
-            found.rows(),
+            found.all_rows(),
             found.columns().len()
         ))
     }
 }
 
 /// Refuses `OR REPLACE` together with `IF NOT EXISTS`.
-fn check_either(replace: bool, if_not_exists: bool) -> Result<(), SqlError> {
+pub(super) fn check_either(replace: bool, if_not_exists: bool) -> Result<(), SqlError> {
     if replace && if_not_exists {
         return Err(SqlError::input(
             "OR REPLACE and IF NOT EXISTS exclude each other; say one of them",

@@ -1,8 +1,8 @@
 //! Several sessions on one engine: what they share, what each has for itself, and what happens when
 //! they change the same table.
 
-use arrow::array::AsArray;
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use datafusion::common::ScalarValue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,8 @@ use std::time::Duration;
 use tierloom_engine::EngineOptions;
 use tierloom_memory::{FakeBackend, FakeNode, PageSize, fake_topology};
 use tierloom_sql::{
-    AdmissionOptions, CollectedRows, Outcome, SharedEngine, Silent, SqlError, SqlOptions,
-    SqlSession, Watch, split,
+    AdmissionOptions, CollectedRows, Flow, Outcome, SharedEngine, Silent, Sink, SqlError,
+    SqlOptions, SqlSession, Watch, split,
 };
 
 fn engine(admission: AdmissionOptions) -> SharedEngine {
@@ -133,6 +133,104 @@ impl Drop for StopAtEnd<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
+}
+
+#[test]
+fn readers_find_the_rows_before_or_after_a_change_and_writers_take_turns() {
+    let engine = engine(AdmissionOptions::default());
+    let setup = "CREATE TABLE t AS SELECT value AS a, 0 AS b FROM range(20000);
+                 CREATE VIEW v AS SELECT a, b FROM t";
+    run(&mut engine.session(), setup).unwrap();
+    let done = AtomicBool::new(false);
+    let rounds = 12;
+    std::thread::scope(|scope| {
+        let stop = StopAtEnd(&done);
+        for reader in 0..2 {
+            let (engine, done) = (&engine, &done);
+            scope.spawn(move || {
+                let mut session = engine.session();
+                let from = ["t", "v"][reader];
+                // Every statement of the writers keeps all of these sums.
+                let sum = format!("SELECT CAST(sum(b) AS BIGINT) FROM {from}");
+                let odd = format!("SELECT count(*) % 2 FROM {from}");
+                while !done.load(Ordering::SeqCst) {
+                    assert_eq!(number(&mut session, &sum), 0);
+                    assert_eq!(number(&mut session, &odd), 0);
+                }
+            });
+        }
+        let writers: Vec<_> = (1..=2_i64)
+            .map(|writer| {
+                let engine = &engine;
+                scope.spawn(move || {
+                    let mut session = engine.session();
+                    for round in 1..=rounds {
+                        let key = -writer * 1000 - round;
+                        for (statement, rows) in [
+                            (
+                                format!("INSERT INTO t VALUES ({key}, {round}), ({key}, -{round})"),
+                                2,
+                            ),
+                            (format!("UPDATE t SET b = b * 3 WHERE a = {key}"), 2),
+                            (
+                                format!("DELETE FROM t WHERE a = {key} AND {round} % 3 = 0"),
+                                if round % 3 == 0 { 2 } else { 0 },
+                            ),
+                        ] {
+                            let (outcome, _) = run(&mut session, &statement).unwrap();
+                            assert_eq!(outcome.rows, Some(rows), "{statement}");
+                        }
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        drop(stop);
+    });
+    let count = number(&mut engine.session(), "SELECT count(*) FROM t");
+    assert_eq!(count, 20_000 + 2 * 2 * (rounds - rounds / 3));
+}
+
+#[test]
+fn a_query_that_runs_keeps_the_version_that_it_began_with() {
+    struct Slow<'a> {
+        engine: &'a SharedEngine,
+        rows: usize,
+    }
+    impl Sink for Slow<'_> {
+        fn begin(&mut self, _: &SchemaRef) -> Result<(), SqlError> {
+            Ok(())
+        }
+        fn rows(&mut self, batch: &RecordBatch) -> Result<Flow, SqlError> {
+            if self.rows == 0 {
+                // While rows are still to come.
+                run(&mut self.engine.session(), "DELETE FROM t WHERE a % 2 = 0")?;
+                run(&mut self.engine.session(), "TRUNCATE t")?;
+            }
+            self.rows += batch.num_rows();
+            Ok(Flow::More)
+        }
+        fn end(&mut self) -> Result<(), SqlError> {
+            Ok(())
+        }
+    }
+    let engine = engine(AdmissionOptions::default());
+    let mut session = engine.session();
+    run(
+        &mut session,
+        "CREATE TABLE t AS SELECT value AS a FROM range(500000)",
+    )
+    .unwrap();
+    let mut sink = Slow {
+        engine: &engine,
+        rows: 0,
+    };
+    let piece = &split("SELECT a FROM t").unwrap()[0];
+    session.run(piece, &mut sink, &Silent::default()).unwrap();
+    assert_eq!(sink.rows, 500_000);
+    assert_eq!(number(&mut session, "SELECT count(*) FROM t"), 0);
 }
 
 #[test]

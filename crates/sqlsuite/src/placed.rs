@@ -218,19 +218,21 @@ impl SessionPair {
 
     fn ask_session(&mut self, sql: &str) -> Result<QueryResult, String> {
         let mut kept = CollectedRows::default();
-        let mut message = None;
+        let (mut message, mut changed) = (None, None);
         let mut run = || -> Result<(), SqlError> {
             for piece in split(sql)? {
                 let outcome = self.session.run(&piece, &mut kept, &Silent::default())?;
                 message = outcome.message;
+                changed = outcome.rows;
             }
             Ok(())
         };
         run().map_err(|e| e.to_string())?;
-        if kept.schema.is_none()
-            && let Some(rows) = message.as_deref().and_then(rows_written)
-        {
-            return Ok(rows);
+        if kept.schema.is_none() {
+            let written = message.as_deref().and_then(rows_written);
+            if let Some(count) = written.or(changed) {
+                return counted(count);
+            }
         }
         Ok(QueryResult {
             schema: kept.schema.unwrap_or_else(|| Schema::empty().into()),
@@ -258,13 +260,19 @@ impl SessionPair {
     }
 }
 
-/// The row count that DataFusion returns for `COPY`, from the session's message.
-fn rows_written(message: &str) -> Option<QueryResult> {
-    use arrow::array::{RecordBatch, UInt64Array};
+/// The number of rows that `COPY` has written, from the session's message.
+fn rows_written(message: &str) -> Option<u64> {
     let rows = message.strip_prefix("wrote ")?.split_once(" rows to ")?.0;
-    let rows = UInt64Array::from(vec![rows.parse::<u64>().ok()?]);
-    let batch = RecordBatch::try_from_iter([("count", Arc::new(rows) as _)]).ok()?;
-    Some(QueryResult {
+    rows.parse().ok()
+}
+
+/// The row that DataFusion returns for `COPY` and for changes of tables.
+fn counted(rows: u64) -> Result<QueryResult, String> {
+    use arrow::array::{RecordBatch, UInt64Array};
+    let rows = UInt64Array::from(vec![rows]);
+    let batch = RecordBatch::try_from_iter([("count", Arc::new(rows) as _)]);
+    let batch = batch.map_err(|e| e.to_string())?;
+    Ok(QueryResult {
         schema: batch.schema(),
         batches: vec![batch],
     })

@@ -156,6 +156,15 @@ impl PlacedColumn {
         }
     }
 
+    /// The same column under another name.
+    #[must_use]
+    pub fn renamed(&self, name: &str) -> Self {
+        PlacedColumn {
+            name: name.into(),
+            ..self.clone()
+        }
+    }
+
     /// Column name, without the table's.
     pub fn name(&self) -> &str {
         &self.name

@@ -7,8 +7,10 @@ mod held;
 mod lineorder;
 mod place;
 mod ssb;
+mod version;
 
 pub use batches::{LoadOptions, MemoryCheck, load_batches, load_partitions};
 pub use encode::Encoding;
 pub use place::{ColumnPlacer, PlaceTimes, column_uses, merged_audit};
 pub use ssb::{LoadTimes, SsbData, load_ssb};
+pub use version::{Chunks, MadeColumn, NextColumn, load_columns};

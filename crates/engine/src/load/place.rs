@@ -168,6 +168,9 @@ impl PlacedTable {
         topology: &Topology,
         stop: &AtomicBool,
     ) -> Result<(), EngineError> {
+        for group in self.later() {
+            group.place(decisions, topology, stop)?;
+        }
         for (index, column) in self.columns().iter().enumerate() {
             let name = format!("{}.{}", self.name(), column.name());
             let Some(decision) = decisions.iter().find(|d| d.column == name) else {

@@ -2,6 +2,7 @@
 //! tables and plans.
 
 mod answers;
+mod changes;
 mod comparisons;
 mod conditions;
 mod correlated;

@@ -1,0 +1,284 @@
+//! `INSERT INTO t [(columns)] VALUES ... | query | DEFAULT VALUES`.
+
+use super::super::error::SqlError;
+use super::super::session::SqlSession;
+use super::ask::{Work, query};
+use super::assign::assigned;
+use super::extra::ExtraTables;
+use super::literals::exact;
+use super::rules::Rules;
+use super::target::{Target, column_name, quoted};
+use super::verify::{check_values, rows_provider};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Insert, Query, SelectItem, SetExpr, TableObject, Value,
+};
+use std::sync::Arc;
+use tierloom_engine::PlacedTable;
+
+/// New rows: an array for each column of a table.
+pub(super) struct NewRows {
+    pub columns: Vec<ArrayRef>,
+    pub count: usize,
+}
+
+impl SqlSession {
+    pub(super) fn insert(&mut self, insert: &Insert, work: &mut Work<'_>) -> Result<u64, SqlError> {
+        refuse_other_forms(insert)?;
+        let TableObject::TableName(name) = &insert.table else {
+            return Err(SqlError::input("expected the name of a table after INTO"));
+        };
+        let target = self.target(name)?;
+        let columns = named_columns(insert, &target)?;
+        let rows = match &insert.source {
+            Some(source) => self.rows_of(&target, &columns, source.as_ref().clone(), work)?,
+            None => self.completed(&target, &[], Vec::new(), 1, work)?,
+        };
+        let count = rows.count as u64;
+        if count == 0 {
+            return Ok(0);
+        }
+        self.verify_new(&target, &rows, work)?;
+        let next = self.with_new(&target, rows, work)?;
+        self.swap(&target.name, next, Arc::clone(&target.rules))?;
+        Ok(count)
+    }
+
+    /// The rows of a query, of which the columns go into `columns` of the table.
+    pub(super) fn rows_of(
+        &mut self,
+        target: &Target,
+        columns: &[usize],
+        mut source: Query,
+        work: &mut Work<'_>,
+    ) -> Result<NewRows, SqlError> {
+        prepare_values(&mut source, target, columns)?;
+        let rows = self.ask(source, ExtraTables::default(), work)?;
+        let given = rows
+            .schema
+            .as_ref()
+            .map_or(0, |schema| schema.fields().len());
+        if given != columns.len() {
+            return Err(SqlError::input(format!(
+                "{given} columns of values for {} columns of table {} ({})",
+                columns.len(),
+                target.name,
+                names(target, columns).join(", ")
+            )));
+        }
+        let mut values = Vec::new();
+        for (place, &index) in columns.iter().enumerate() {
+            let field = target.schema().field(index);
+            values.push(assigned(
+                &rows.column(place)?,
+                field.name(),
+                field.data_type(),
+            )?);
+        }
+        self.completed(target, columns, values, rows.count(), work)
+    }
+
+    /// The rows with defaults in the columns that have no values.
+    fn completed(
+        &mut self,
+        target: &Target,
+        columns: &[usize],
+        values: Vec<ArrayRef>,
+        count: usize,
+        work: &mut Work<'_>,
+    ) -> Result<NewRows, SqlError> {
+        let mut given: Vec<Option<ArrayRef>> = vec![None; target.schema().fields().len()];
+        for (&index, values) in columns.iter().zip(values) {
+            given[index] = Some(values);
+        }
+        let mut all = Vec::with_capacity(given.len());
+        for (index, values) in given.into_iter().enumerate() {
+            let field = target.schema().field(index);
+            let (name, data_type) = (field.name(), field.data_type());
+            all.push(match (values, target.rules.defaults.get(name)) {
+                (Some(values), _) => values,
+                (None, None) => new_null_array(data_type, count),
+                (None, Some(default)) => {
+                    self.defaults(default.clone(), name, data_type, count, work)?
+                }
+            });
+        }
+        Ok(NewRows {
+            columns: all,
+            count,
+        })
+    }
+
+    /// The default of a column, evaluated for each of `count` rows.
+    pub(super) fn defaults(
+        &mut self,
+        default: Expr,
+        column: &str,
+        data_type: &DataType,
+        count: usize,
+        work: &mut Work<'_>,
+    ) -> Result<ArrayRef, SqlError> {
+        let mut query = query(&format!("SELECT 1 FROM range({count})"))?;
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            select.projection = vec![SelectItem::ExprWithAlias {
+                expr: exact(default, data_type),
+                alias: quoted(column),
+            }];
+        }
+        let made = self.ask(query, ExtraTables::default(), work)?;
+        assigned(&made.column(0)?, column, data_type)
+    }
+
+    /// Checks rows that come into a table against all of its rules.
+    pub(super) fn verify_new(
+        &mut self,
+        target: &Target,
+        rows: &NewRows,
+        work: &mut Work<'_>,
+    ) -> Result<(), SqlError> {
+        for (field, values) in target.schema().fields().iter().zip(&rows.columns) {
+            check_values(target, field.name(), values)?;
+        }
+        let rules = Arc::clone(&target.rules);
+        if rules.checks.is_empty() && rules.keys.is_empty() {
+            return Ok(());
+        }
+        let provider = rows_provider(batch(target, rows)?)?;
+        self.check_conditions(target, &rules.checks, &provider, work)?;
+        if rows.count > 1 {
+            self.check_unique(target, &rules.keys, &provider, work)?;
+        }
+        match target.table.all_rows() {
+            0 => Ok(()),
+            _ => self.check_new_keys(target, &provider, work),
+        }
+    }
+
+    /// The version with these rows at its end.
+    pub(super) fn with_new(
+        &self,
+        target: &Target,
+        rows: NewRows,
+        work: &mut Work<'_>,
+    ) -> Result<Arc<PlacedTable>, SqlError> {
+        let storing = std::time::Instant::now();
+        let next = self.with_rows(target, rows.columns, work.watch);
+        work.ran(storing);
+        next
+    }
+}
+
+/// New rows as a batch.
+fn batch(target: &Target, rows: &NewRows) -> Result<RecordBatch, SqlError> {
+    let fields = target.schema().fields().iter().zip(&rows.columns);
+    let fields = fields.map(|(f, v)| Field::new(f.name(), v.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.count));
+    RecordBatch::try_new_with_options(schema, rows.columns.clone(), &options)
+        .map_err(SqlError::failed)
+}
+
+/// What INSERT of other systems has beside this.
+fn refuse_other_forms(insert: &Insert) -> Result<(), SqlError> {
+    let refused = [
+        (insert.on.is_some(), "ON CONFLICT"),
+        (insert.returning.is_some(), "RETURNING"),
+        (insert.output.is_some(), "OUTPUT"),
+        (insert.overwrite, "OVERWRITE"),
+        (insert.or.is_some() || insert.replace_into, "OR REPLACE"),
+        (insert.ignore, "IGNORE"),
+        (insert.partitioned.is_some(), "PARTITION"),
+        (!insert.assignments.is_empty(), "SET"),
+        (insert.table_alias.is_some(), "an alias"),
+        (insert.multi_table_insert_type.is_some(), "ALL or FIRST"),
+        (insert.format_clause.is_some(), "FORMAT"),
+    ];
+    super::refuse(&refused, "INSERT")
+}
+
+/// The positions of the columns that get values.
+fn named_columns(insert: &Insert, target: &Target) -> Result<Vec<usize>, SqlError> {
+    if insert.columns.is_empty() {
+        return Ok((0..target.schema().fields().len()).collect());
+    }
+    let mut indices = Vec::new();
+    for name in &insert.columns {
+        let name = column_name(name)?;
+        let index = target.index_of(&name)?;
+        if indices.contains(&index) {
+            return Err(SqlError::input(format!("column {name} is named twice")));
+        }
+        indices.push(index);
+    }
+    Ok(indices)
+}
+
+/// Puts defaults in the place of DEFAULT, and numbers into a form that keeps their digits.
+fn prepare_values(source: &mut Query, target: &Target, columns: &[usize]) -> Result<(), SqlError> {
+    let ordered = source.order_by.is_some();
+    let values = match source.body.as_mut() {
+        SetExpr::Values(values) => values,
+        SetExpr::Select(select) if !ordered => {
+            name_literals(&mut select.projection);
+            return Ok(());
+        }
+        _ => return Ok(()),
+    };
+    for (number, row) in values.rows.iter_mut().enumerate() {
+        if row.content.len() != columns.len() {
+            return Err(SqlError::input(format!(
+                "row {} has {} values for {} columns of table {} ({})",
+                number + 1,
+                row.content.len(),
+                columns.len(),
+                target.name,
+                names(target, columns).join(", ")
+            )));
+        }
+        for (value, &index) in row.content.iter_mut().zip(columns) {
+            let field = target.schema().field(index);
+            let given = std::mem::replace(value, Expr::Value(Value::Null.into()));
+            let given = given_or_default(given, field.name(), &target.rules);
+            *value = exact(given, field.data_type());
+        }
+    }
+    Ok(())
+}
+
+/// Gives literals names of their own: DataFusion refuses two of one name, such as NULL and NULL, and
+/// where they go does not depend on their names.
+fn name_literals(projection: &mut [SelectItem]) {
+    for (index, item) in projection.iter_mut().enumerate() {
+        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+            continue;
+        };
+        if matches!(expr, Expr::Value(_)) {
+            let expr = expr.clone();
+            let alias = quoted(&format!("value {index}"));
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+    }
+}
+
+/// The default of a column in the place of the word DEFAULT.
+pub(super) fn given_or_default(value: Expr, column: &str, rules: &Rules) -> Expr {
+    match &value {
+        Expr::Identifier(word)
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default") =>
+        {
+            let default = rules.defaults.get(column).cloned();
+            default.map_or(Expr::Value(Value::Null.into()), |default| {
+                Expr::Nested(Box::new(default))
+            })
+        }
+        _ => value,
+    }
+}
+
+fn names<'a>(target: &'a Target, columns: &[usize]) -> Vec<&'a str> {
+    let columns = columns.iter();
+    columns
+        .map(|&index| target.schema().field(index).name().as_str())
+        .collect()
+}
