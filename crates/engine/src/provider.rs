@@ -75,7 +75,7 @@ impl TableProvider for PlacedTableProvider {
         }
         match scans.as_slice() {
             [one] => Ok(Arc::clone(one)),
-            // Operators that need contiguous columns do not take this, and leave it to DataFusion's.
+            // Operators that need contiguous columns leave this to those of DataFusion.
             _ => UnionExec::try_new(scans),
         }
     }

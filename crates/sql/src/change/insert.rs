@@ -246,8 +246,8 @@ fn prepare_values(source: &mut Query, target: &Target, columns: &[usize]) -> Res
     Ok(())
 }
 
-/// Gives literals names of their own: DataFusion refuses two of one name, such as NULL and NULL, and
-/// where they go does not depend on their names.
+/// Gives literals names of their own: DataFusion refuses two of one name, such as NULL and NULL,
+/// and where they go does not depend on their names.
 fn name_literals(projection: &mut [SelectItem]) {
     for (index, item) in projection.iter_mut().enumerate() {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {

@@ -2,7 +2,7 @@
 //! `CREATE TABLE` with columns.
 //!
 //! ```text
-//!   syntax tree ──► rows that are meant, and their values   (a query over the version that is there)
+//!   syntax tree ──► rows that are meant, and their values   (a query over the version before)
 //!                      │ assigned: types of the columns
 //!                      │ verify:   NOT NULL, keys, checks
 //!                      ▼

@@ -41,90 +41,92 @@ fn literal(row: &Row) -> String {
     format!("({}, {}, {word})", number(row.0), number(row.1))
 }
 
-/// One change of the table and of the vector; returns the number of rows that must be reported.
-fn change(dice: &mut Dice, rows: &mut Vec<Row>) -> (String, u64) {
+/// A statement that changes the table, and the number of rows that it must report.
+type Change = (String, u64);
+
+/// One change of the table and of the vector.
+fn change(dice: &mut Dice, rows: &mut Vec<Row>) -> Change {
     let (from, to) = (dice.throw(50) as i64 - 10, dice.throw(50) as i64 - 10);
-    let within = |n: Option<i64>| n.is_some_and(|n| n >= from && n <= to);
     match dice.throw(7) {
-        0 => {
-            let new: Vec<Row> = (0..1 + dice.throw(3)).map(|_| dice.row()).collect();
-            rows.extend(new.iter().cloned());
-            let list: Vec<String> = new.iter().map(literal).collect();
-            (
-                format!("insert into t values {}", list.join(", ")),
-                new.len() as u64,
-            )
-        }
-        1 => {
-            let new: Vec<Row> = rows.iter().filter(|r| within(r.0)).cloned().collect();
-            let new: Vec<Row> = new
-                .into_iter()
-                .map(|r| (r.0.map(|a| a + 1), r.1, r.2))
-                .collect();
-            let statement =
-                format!("insert into t select a + 1, b, c from t where a between {from} and {to}");
-            // Doubling all rows every time would end with too many.
-            if rows.len() + new.len() > MOST_ROWS {
-                let count = rows.len() as u64;
-                rows.clear();
-                return ("delete from t".to_owned(), count);
-            }
-            rows.extend(new.iter().cloned());
-            (statement, new.len() as u64)
-        }
+        0 => insert_values(dice, rows),
+        1 => insert_query(rows, from, to),
         2 => {
-            let before = rows.len();
-            rows.retain(|r| !within(r.1));
-            let count = before - rows.len();
-            (
-                format!("delete from t where b between {from} and {to}"),
-                count as u64,
-            )
+            let statement = format!("delete from t where b between {from} and {to}");
+            delete(rows, statement, |r| within(r.1, from, to))
         }
         3 => {
-            let before = rows.len();
-            rows.retain(|r| r.2.as_deref() != Some("w3") && r.0 != Some(from));
-            let count = before - rows.len();
-            (
-                format!("delete from t where c = 'w3' or a = {from}"),
-                count as u64,
-            )
+            let statement = format!("delete from t where c = 'w3' or a = {from}");
+            delete(rows, statement, |r| {
+                r.2.as_deref() == Some("w3") || r.0 == Some(from)
+            })
         }
         4 => {
-            let mut count = 0;
-            for row in rows.iter_mut().filter(|r| within(r.0)) {
-                (row.0, row.1) = (row.1, row.0);
-                count += 1;
-            }
-            (
-                format!("update t set a = b, b = a where a between {from} and {to}"),
-                count,
-            )
+            let statement = format!("update t set a = b, b = a where a between {from} and {to}");
+            let swapped = |r: &mut Row| (r.0, r.1) = (r.1, r.0);
+            update(rows, statement, |r| within(r.0, from, to), swapped)
         }
         5 => {
-            let mut count = 0;
-            for row in rows.iter_mut().filter(|r| within(r.1)) {
-                row.2 = row.2.as_ref().map(|c| format!("{c}!"));
-                count += 1;
-            }
-            (
-                format!("update t set c = c || '!' where b between {from} and {to}"),
-                count,
-            )
+            let statement = format!("update t set c = c || '!' where b between {from} and {to}");
+            let longer = |r: &mut Row| r.2 = r.2.as_ref().map(|c| format!("{c}!"));
+            update(rows, statement, |r| within(r.1, from, to), longer)
         }
         _ => {
             let most = rows.iter().filter_map(|r| r.0).max();
-            let mut count = 0;
-            for row in rows.iter_mut().filter(|r| most.is_some() && r.0 == most) {
-                row.0 = Some(0);
-                count += 1;
-            }
-            (
-                "update t set a = 0 where a = (select max(a) from t)".to_owned(),
-                count,
-            )
+            let statement = "update t set a = 0 where a = (select max(a) from t)".to_owned();
+            let is_most = |r: &Row| most.is_some() && r.0 == most;
+            update(rows, statement, is_most, |r| r.0 = Some(0))
         }
     }
+}
+
+fn within(number: Option<i64>, from: i64, to: i64) -> bool {
+    number.is_some_and(|n| n >= from && n <= to)
+}
+
+fn insert_values(dice: &mut Dice, rows: &mut Vec<Row>) -> Change {
+    let new: Vec<Row> = (0..1 + dice.throw(3)).map(|_| dice.row()).collect();
+    rows.extend(new.iter().cloned());
+    let list: Vec<String> = new.iter().map(literal).collect();
+    let statement = format!("insert into t values {}", list.join(", "));
+    (statement, new.len() as u64)
+}
+
+fn insert_query(rows: &mut Vec<Row>, from: i64, to: i64) -> Change {
+    let found = rows.iter().filter(|r| within(r.0, from, to));
+    let new: Vec<Row> = found
+        .map(|r| (r.0.map(|a| a + 1), r.1, r.2.clone()))
+        .collect();
+    // Doubling all rows every time would end with too many.
+    if rows.len() + new.len() > MOST_ROWS {
+        let count = rows.len() as u64;
+        rows.clear();
+        return ("delete from t".to_owned(), count);
+    }
+    let count = new.len() as u64;
+    rows.extend(new);
+    let statement =
+        format!("insert into t select a + 1, b, c from t where a between {from} and {to}");
+    (statement, count)
+}
+
+fn delete(rows: &mut Vec<Row>, statement: String, gone: impl Fn(&Row) -> bool) -> Change {
+    let before = rows.len();
+    rows.retain(|row| !gone(row));
+    (statement, (before - rows.len()) as u64)
+}
+
+fn update(
+    rows: &mut [Row],
+    statement: String,
+    meant: impl Fn(&Row) -> bool,
+    set: impl Fn(&mut Row),
+) -> Change {
+    let mut count = 0;
+    for row in rows.iter_mut().filter(|row| meant(row)) {
+        set(row);
+        count += 1;
+    }
+    (statement, count)
 }
 
 /// The rows of the table in the order of their texts.
