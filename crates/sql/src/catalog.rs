@@ -8,6 +8,7 @@ use super::replay::Replay;
 use super::swapping::Swapping;
 use super::system::{self, Tables};
 use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::CatalogProvider;
 use datafusion::common::TableReference;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +28,12 @@ pub struct TableInfo {
 /// How deep brackets, CASE, NOT and signs may nest.
 pub(super) const MOST_NESTED: usize = 400;
 
+/// Schemas that are not made and dropped by statements.
+pub(super) const OWN_SCHEMAS: [&str; 3] = ["public", "information_schema", "pg_catalog"];
+
 /// Tables that hold rows; views and system tables are known to the engine alone.
+///
+/// A table is known by its name, after that of its schema if this is not `public` ("s.t").
 pub(super) struct Catalog {
     engine: Engine,
     /// Shared with system tables, and with the catalogs of other sessions of the engine.
@@ -127,7 +133,15 @@ impl Catalog {
         let running = |e| SqlError::running(&e);
         let context = self.engine.context().clone();
         let schema = old.context().catalog("datafusion");
-        let Some(schema) = schema.and_then(|c| c.schema("public")) else {
+        let Some(known) = schema else {
+            return Ok(());
+        };
+        for name in made_schemas(old) {
+            if let (Some(schema), Some(here)) = (known.schema(&name), self.datafusion()) {
+                here.register_schema(&name, schema).map_err(running)?;
+            }
+        }
+        let Some(schema) = known.schema("public") else {
             return Ok(());
         };
         self.engine.handle().block_on(async {
@@ -181,7 +195,7 @@ impl Catalog {
         let provider = Arc::new(PlacedTableProvider::new(Arc::clone(&table)));
         self.engine
             .context()
-            .register_table(TableReference::bare(name), provider)
+            .register_table(self.reference(name), provider)
             .map_err(|e| SqlError::running(&e))?;
         // Cached plans hold references to a table that was replaced and would keep its memory.
         self.engine.forget_all_plans();
@@ -197,7 +211,7 @@ impl Catalog {
     pub fn remove(&mut self, name: &str) -> Result<bool, SqlError> {
         self.engine
             .context()
-            .deregister_table(TableReference::bare(name))
+            .deregister_table(self.reference(name))
             .map_err(|e| SqlError::running(&e))?;
         // Cached plans hold references to the table and would keep its memory.
         self.engine.forget_all_plans();
@@ -208,9 +222,11 @@ impl Catalog {
 
     /// Tables, views and system tables by name.
     pub fn list(&self) -> Vec<TableInfo> {
-        let names = self.engine.context().catalog("datafusion");
-        let names = names.and_then(|c| c.schema("public"));
-        let mut names = names.map(|s| s.table_names()).unwrap_or_default();
+        let mut names = self.tables_of("public");
+        for schema in self.schemas() {
+            let tables = self.tables_of(&schema).into_iter();
+            names.extend(tables.map(|table| format!("{schema}.{table}")));
+        }
         names.sort();
         let infos = names.into_iter().map(|name| {
             let table = self.get(&name);
@@ -228,6 +244,77 @@ impl Catalog {
         infos.collect()
     }
 
+    fn datafusion(&self) -> Option<Arc<dyn CatalogProvider>> {
+        self.engine.context().catalog("datafusion")
+    }
+
+    /// The names of the tables and views of a schema.
+    pub fn tables_of(&self, schema: &str) -> Vec<String> {
+        let schema = self.datafusion().and_then(|c| c.schema(schema));
+        schema.map(|s| s.table_names()).unwrap_or_default()
+    }
+
+    /// The schemas that statements have made.
+    pub fn schemas(&self) -> Vec<String> {
+        made_schemas(&self.engine)
+    }
+
+    pub fn make_schema(&self, name: &str) -> Result<(), SqlError> {
+        let catalog = self.datafusion();
+        let catalog = catalog.ok_or_else(|| SqlError::failed("there is no catalog"))?;
+        let schema = Arc::new(Swapping::default());
+        let made = catalog.register_schema(name, schema);
+        made.map(drop).map_err(|e| SqlError::running(&e))
+    }
+
+    /// Drops a schema without tables.
+    pub fn drop_schema(&self, name: &str) -> Result<(), SqlError> {
+        let catalog = self.datafusion();
+        let catalog = catalog.ok_or_else(|| SqlError::failed("there is no catalog"))?;
+        let dropped = catalog.deregister_schema(name, false);
+        dropped.map(drop).map_err(|e| SqlError::running(&e))
+    }
+
+    /// The name under which a table is known, or would be.
+    pub fn key(&self, name: &TableReference) -> Result<String, SqlError> {
+        let table = name.table();
+        match name.schema().unwrap_or("public") {
+            _ if name
+                .catalog()
+                .is_some_and(|catalog| catalog != "datafusion") =>
+            {
+                Err(SqlError::input(format!(
+                    "{name}: there is one catalog; leave out what comes before the schema"
+                )))
+            }
+            "public" => match self.reference(table) {
+                TableReference::Bare { .. } => Ok(table.to_owned()),
+                other => Err(SqlError::input(format!(
+                    "\"{table}\" in schema public cannot be told from {other}; choose another name"
+                ))),
+            },
+            schema if self.schemas().iter().any(|known| known == schema) => {
+                Ok(format!("{schema}.{table}"))
+            }
+            schema => Err(SqlError::input(format!(
+                "{name}: there is no schema {schema}; there are {}",
+                [vec!["public".to_owned()], self.schemas()]
+                    .concat()
+                    .join(", ")
+            ))),
+        }
+    }
+
+    /// How the engine finds a table that is known as `key`.
+    pub fn reference(&self, key: &str) -> TableReference {
+        match key.split_once('.') {
+            Some((schema, table)) if self.schemas().iter().any(|known| known == schema) => {
+                TableReference::partial(schema, table)
+            }
+            _ => TableReference::bare(key),
+        }
+    }
+
     pub fn info(&self, name: &str) -> Option<TableInfo> {
         self.list().into_iter().find(|t| t.name == name)
     }
@@ -241,7 +328,7 @@ impl Catalog {
     /// The columns of a table or view.
     pub fn schema_of(&self, table: &str) -> Result<SchemaRef, SqlError> {
         let context = self.engine.context().clone();
-        let name = TableReference::bare(table);
+        let name = self.reference(table);
         let provider = self.engine.handle().block_on(context.table_provider(name));
         provider
             .map(|p| p.schema())
@@ -310,13 +397,11 @@ pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a String>) -> Result
     }
 }
 
-pub(super) fn plain_name(name: &TableReference) -> Result<&str, SqlError> {
-    match name {
-        TableReference::Bare { table } => Ok(table),
-        TableReference::Partial { schema, table } if schema.as_ref() == "public" => Ok(table),
-        other => Err(SqlError::input(format!(
-            "{other}: there is one schema, public; leave out what comes before {}",
-            other.table()
-        ))),
-    }
+/// The schemas of an engine that statements have made, by name.
+fn made_schemas(engine: &Engine) -> Vec<String> {
+    let catalog = engine.context().catalog("datafusion");
+    let mut names = catalog.map(|c| c.schema_names()).unwrap_or_default();
+    names.retain(|name| !OWN_SCHEMAS.contains(&name.as_str()));
+    names.sort();
+    names
 }

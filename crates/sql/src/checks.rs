@@ -46,7 +46,7 @@ const WITHOUT_EFFECT: [(&str, &str); 24] = [
     ("sql_parser.enable_options_value_normalization", OWN_READERS),
 ];
 
-const ONE_SCHEMA: &str = "there is one schema, public";
+const ONE_SCHEMA: &str = "names without a schema are those of public";
 const OWN_READERS: &str = "files are loaded once, by Tierloom's own readers";
 const OWN_WRITERS: &str = "rows are written by Tierloom's own writers";
 

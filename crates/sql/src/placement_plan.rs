@@ -124,12 +124,12 @@ fn columns(session: &SqlSession, query: &str, watch: &dyn Watch) -> Result<Vec<P
     let mut scans: BTreeSet<(String, usize)> = BTreeSet::new();
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
-            && let Some(table) = session.catalog.get(scan.table_name.table())
+            && let Ok(name) = session.catalog.key(&scan.table_name)
+            && let Some(table) = session.catalog.get(&name)
         {
             let all = (0..table.columns().len()).collect();
-            let name = scan.table_name.table();
             let read = scan.projection.clone().unwrap_or(all);
-            scans.extend(read.into_iter().map(|index| (name.to_owned(), index)));
+            scans.extend(read.into_iter().map(|index| (name.clone(), index)));
         }
         Ok(TreeNodeRecursion::Continue)
     })

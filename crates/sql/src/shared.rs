@@ -12,7 +12,7 @@ use super::settings::SessionSettings;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, Ident, ObjectName, ObjectNamePart, RenameTableNameKind,
-    Statement as Ast, visit_relations,
+    SchemaName, Statement as Ast, visit_relations,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -152,6 +152,10 @@ pub(super) fn changed_by(parsed: &Parsed) -> Vec<String> {
             Ast::CreateTable(table) => vec![&table.name],
             Ast::CreateView(view) => vec![&view.name],
             Ast::AlterTable(alter) => altered(alter),
+            Ast::CreateSchema {
+                schema_name: SchemaName::Simple(name),
+                ..
+            } => vec![name],
             Ast::Drop { names, .. } => names.iter().collect(),
             Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Truncate(_) => {
                 return relations(ast);

@@ -2,7 +2,7 @@
 //!
 //! CREATE TABLE with columns is a change (`change/`); here it requires a query.
 
-use super::catalog::{check_names, plain_name};
+use super::catalog::check_names;
 use super::error::SqlError;
 use super::planner::Planner;
 use super::run::{CollectedRows, Outcome, StatementTiming, Unit, Watch, said};
@@ -33,7 +33,7 @@ impl SqlSession {
             DdlStatement::CreateView(view) => self.create_view(view, piece, start),
             DdlStatement::DropView(view) => self.drop_view(&view, start),
             other => Err(SqlError::input(format!(
-                "{} is not part of this shell; it has tables and views in one schema",
+                "{} is not part of this shell; it has tables, views and schemas",
                 other.name()
             ))),
         }
@@ -45,7 +45,7 @@ impl SqlSession {
         start: Instant,
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
-        let name = plain_name(&table.name)?;
+        let name = &self.catalog.key(&table.name)?;
         // CREATE TABLE with only a list of columns has an empty relation as its input.
         if matches!(table.input.as_ref(), LogicalPlan::EmptyRelation(e) if !e.produce_one_row) {
             return Err(SqlError::input(
@@ -101,7 +101,7 @@ impl SqlSession {
         start: Instant,
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
-        let name = plain_name(&table.name)?;
+        let name = &self.catalog.key(&table.name)?;
         let refused = [
             (!table.schema.fields().is_empty(), "a list of columns"),
             (!table.table_partition_cols.is_empty(), "PARTITIONED BY"),
@@ -151,7 +151,7 @@ impl SqlSession {
     }
 
     fn drop_view(&mut self, view: &DropView, start: Instant) -> Result<Outcome, SqlError> {
-        let name = plain_name(&view.name)?;
+        let name = &self.catalog.key(&view.name)?;
         if !self.views.contains(name) {
             return match self.catalog.info(name) {
                 Some(info) => Err(SqlError::input(format!(
@@ -169,7 +169,7 @@ impl SqlSession {
     }
 
     fn drop_table(&mut self, table: &DropTable, start: Instant) -> Result<Outcome, SqlError> {
-        let name = plain_name(&table.name)?;
+        let name = &self.catalog.key(&table.name)?;
         if self.catalog.get(name).is_none() {
             // The error names what is there instead, or which tables there are.
             let kind = self.catalog.info(name);

@@ -4,7 +4,6 @@
 //! Here a view is planned again when a table or view that it names is created, replaced or dropped.
 //! A view that can no longer be planned reports why when it is read.
 
-use super::catalog::plain_name;
 use super::error::SqlError;
 use super::planner::{Planner, parse};
 use super::script::Piece;
@@ -13,7 +12,7 @@ use async_trait::async_trait;
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{Result, TableReference, plan_err};
+use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{CreateView, DdlStatement, Expr, LogicalPlan, TableType};
 use datafusion::optimizer::Analyzer;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
@@ -23,7 +22,6 @@ use datafusion::sql::sqlparser::ast::Statement as Ast;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tierloom_engine::Engine;
 
 /// The definition of a view.
 pub(super) struct View {
@@ -60,13 +58,12 @@ impl Views {
         view: CreateView,
         piece: &Piece,
     ) -> Result<String, SqlError> {
-        let name = plain_name(&view.name)?.to_owned();
+        let name = planner.catalog().key(&view.name)?;
         if view.temporary {
             return Err(SqlError::input(
                 "every view lasts as long as this session; leave out TEMPORARY",
             ));
         }
-        let engine = planner.catalog().engine();
         match planner.catalog().info(&name) {
             Some(info) if info.kind != "view" || !view.or_replace => {
                 return Err(SqlError::input(format!(
@@ -76,11 +73,11 @@ impl Views {
             }
             _ => {}
         }
-        let names = names_in(engine, piece, &name)?;
+        let names = names_in(planner, piece, &name)?;
         if names.contains(&name) || names.iter().any(|n| self.readers_of(&name).contains(n)) {
             return Err(SqlError::input(format!("view {name} would read itself")));
         }
-        register(engine, &name, view)?;
+        register(planner, &name, view)?;
         let piece = piece.clone();
         self.lock().insert(name.clone(), View { piece, names });
         Ok(name)
@@ -88,13 +85,12 @@ impl Views {
 
     /// Plans the views that read `changed` again, in dependency order.
     pub fn bind(&self, changed: &str, planner: Planner<'_>) {
-        let engine = planner.catalog().engine();
         for name in self.readers_of(changed) {
             let piece = self.lock().get(&name).map(|view| view.piece.clone());
             let Some(piece) = piece else { continue };
             let bound = plan(planner, &piece);
-            if let Err(error) = bound.and_then(|plan| register(engine, &name, plan)) {
-                break_view(engine, &name, &error);
+            if let Err(error) = bound.and_then(|plan| register(planner, &name, plan)) {
+                break_view(planner, &name, &error);
             }
         }
     }
@@ -172,24 +168,26 @@ fn plan(planner: Planner<'_>, piece: &Piece) -> Result<CreateView, SqlError> {
     }
 }
 
-fn register(engine: &Engine, name: &str, view: CreateView) -> Result<(), SqlError> {
+fn register(planner: Planner<'_>, name: &str, view: CreateView) -> Result<(), SqlError> {
     // Not by DataFusion, which first removes a view that it replaces: others may read it now.
     let coercion = Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]);
     let plan = Arc::unwrap_or_clone(view.input);
     let plan = coercion.execute_and_check(plan, &ConfigOptions::default(), |_, _| {});
     let plan = plan.map_err(|e| SqlError::planning(&e))?;
     let provider = Arc::new(ViewTable::new(plan, view.definition));
-    let context = engine.context();
+    let catalog = planner.catalog();
+    let context = catalog.engine().context();
     context
-        .register_table(TableReference::bare(name), provider)
+        .register_table(catalog.reference(name), provider)
         .map(drop)
         .map_err(|e| SqlError::planning(&e))
 }
 
 /// Replaces a view by a provider that reports why it cannot be read.
-fn break_view(engine: &Engine, name: &str, error: &SqlError) {
-    let context = engine.context();
-    let reference = || TableReference::bare(name);
+fn break_view(planner: Planner<'_>, name: &str, error: &SqlError) {
+    let catalog = planner.catalog();
+    let context = catalog.engine().context();
+    let reference = || catalog.reference(name);
     let Ok(Some(old)) = context.deregister_table(reference()) else {
         return;
     };
@@ -202,7 +200,8 @@ fn break_view(engine: &Engine, name: &str, error: &SqlError) {
 }
 
 /// The tables and views that the statement of view `own` names.
-fn names_in(engine: &Engine, piece: &Piece, own: &str) -> Result<BTreeSet<String>, SqlError> {
+fn names_in(planner: Planner<'_>, piece: &Piece, own: &str) -> Result<BTreeSet<String>, SqlError> {
+    let engine = planner.catalog().engine();
     let no_query = || SqlError::failed(format!("view {own} has no query"));
     let Parsed::Statement(ast) = parse(engine, piece)? else {
         return Err(no_query());
@@ -215,7 +214,9 @@ fn names_in(engine: &Engine, piece: &Piece, own: &str) -> Result<BTreeSet<String
     let names = state
         .resolve_table_references(&query)
         .map_err(|e| SqlError::planning(&e))?;
-    Ok(names.iter().map(|n| n.table().to_owned()).collect())
+    // What has no key, such as tables of `information_schema`, does not change by statements.
+    let keys = names.iter().map(|name| planner.catalog().key(name));
+    Ok(keys.filter_map(Result::ok).collect())
 }
 
 /// A view whose statement can no longer be planned.

@@ -146,7 +146,7 @@ const NESTED_NAMES: [&str; 6] = [
 ];
 
 /// Parts of messages with the class that they indicate; the first match counts.
-const PATTERNS: [(&str, Reason); 23] = [
+const PATTERNS: [(&str, Reason); 22] = [
     ("nested_expressions", Reason::Nested),
     ("GetFieldAccess not supported", Reason::Nested),
     ("MAP not supported by ExprPlanner", Reason::Nested),
@@ -166,12 +166,11 @@ const PATTERNS: [(&str, Reason); 23] = [
     ("there are format.delimiter", Reason::Files),
     ("No such file or directory", Reason::Files),
     ("is not part of this shell", Reason::Statements),
-    ("there is one schema, public", Reason::Statements),
+    ("there is no schema", Reason::Statements),
     ("failed to resolve catalog", Reason::Statements),
     ("failed to resolve schema", Reason::Statements),
     ("table 'datafusion.", Reason::Statements),
     ("table 'my_catalog.", Reason::Absent),
-    ("tables are filled once", Reason::Statements),
     ("there are no transactions", Reason::Statements),
     ("has no effect", Reason::Settings),
     ("has no columns", Reason::Types),

@@ -1,6 +1,5 @@
 //! `ALTER TABLE`: columns, names, defaults and constraints.
 
-use super::super::catalog::plain_name;
 use super::super::error::SqlError;
 use super::super::session::SqlSession;
 use super::ask::Work;
@@ -10,6 +9,7 @@ use super::rules::{Rules, name_of};
 use super::target::{Target, reference};
 use super::verify::{check_values, provider};
 use arrow::array::{ArrayRef, new_null_array};
+use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, CreateTable,
     DataType as SqlType, RenameTableNameKind, Statement as Ast,
@@ -27,7 +27,8 @@ impl SqlSession {
         alter: &AlterTable,
         work: &mut Work<'_>,
     ) -> Result<String, SqlError> {
-        let name = plain_name(&reference(&alter.name)?)?.to_owned();
+        let named = reference(&alter.name)?;
+        let name = self.catalog.key(&named)?;
         if alter.if_exists && self.catalog.info(&name).is_none() {
             return Ok(format!("there is no table {name}"));
         }
@@ -38,7 +39,7 @@ impl SqlSession {
         for operation in &alter.operations {
             match operation {
                 AlterTableOperation::RenameTable { table_name } => {
-                    renamed = Some(self.new_name(table_name)?);
+                    renamed = Some(self.new_name(table_name, &named)?);
                 }
                 other => target = self.altered(target, other, work)?,
             }
@@ -53,9 +54,20 @@ impl SqlSession {
         Ok(format!("table {name} altered"))
     }
 
-    fn new_name(&self, name: &RenameTableNameKind) -> Result<String, SqlError> {
+    /// The name that a table gets, in the schema of `old` unless it names another.
+    fn new_name(
+        &self,
+        name: &RenameTableNameKind,
+        old: &TableReference,
+    ) -> Result<String, SqlError> {
         let (RenameTableNameKind::As(name) | RenameTableNameKind::To(name)) = name;
-        let name = plain_name(&reference(name)?)?.to_owned();
+        let name = match (reference(name)?, old.schema()) {
+            (TableReference::Bare { table }, Some(schema)) => {
+                TableReference::partial(schema, table)
+            }
+            (name, _) => name,
+        };
+        let name = self.catalog.key(&name)?;
         self.catalog.check_new_name(&name, false)?;
         Ok(name)
     }
@@ -144,7 +156,7 @@ impl SqlSession {
         let data_type = schema.field(0).data_type().clone();
         let mut rules = target.rules.as_ref().clone();
         rules.levels = rules.levels.max(self.running.levels);
-        add_column(&mut rules, &target.name, column)?;
+        add_column(&mut rules, &target.short, column)?;
         let rows = target.table.rows();
         let values = match rules.defaults.get(&name) {
             Some(default) => {
@@ -283,7 +295,7 @@ impl SqlSession {
         let wanted = schema.field(0).data_type().clone();
         let mut rules = target.rules.as_ref().clone();
         rules.most_chars.remove(column);
-        add_column(&mut rules, &target.name, &declaration)?;
+        add_column(&mut rules, &target.short, &declaration)?;
         let target = with_rules(target, rules);
         let values = whole_column(&target, index)?;
         let values = assigned(&values, column, &wanted)?;
@@ -318,7 +330,7 @@ impl SqlSession {
                 constraint,
                 not_valid: false,
             } => {
-                add_constraint(&mut rules, &target.name, constraint)?;
+                add_constraint(&mut rules, &target.short, constraint)?;
                 rules.levels = rules.levels.max(self.running.levels);
                 let names: Vec<String> = {
                     let fields = target.schema().fields().iter();

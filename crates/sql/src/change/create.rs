@@ -1,6 +1,6 @@
 //! `CREATE TABLE t (columns) [AS query]`.
 
-use super::super::catalog::{check_names, plain_name};
+use super::super::catalog::check_names;
 use super::super::error::SqlError;
 use super::super::session::SqlSession;
 use super::super::storage::Home;
@@ -23,7 +23,8 @@ impl SqlSession {
         table: &CreateTable,
         work: &mut Work<'_>,
     ) -> Result<String, SqlError> {
-        let name = plain_name(&reference(&table.name)?)?.to_owned();
+        let named = reference(&table.name)?;
+        let name = self.catalog.key(&named)?;
         if table.temporary {
             return Err(SqlError::input(
                 "every table lasts as long as this session; leave out TEMPORARY",
@@ -36,9 +37,10 @@ impl SqlSession {
         self.catalog.check_new_name(&name, table.or_replace)?;
         let schema = self.declared_schema(table)?;
         check_names(schema.fields().iter().map(|field| field.name()))?;
-        let mut rules = rules_of(&name, &table.columns, &table.constraints)?;
+        let mut rules = rules_of(named.table(), &table.columns, &table.constraints)?;
         rules.levels = self.running.levels;
-        let target = self.new_target(&name, &schema, rules, work)?;
+        let table_name = (name.as_str(), named.table());
+        let target = self.new_target(table_name, &schema, rules, work)?;
         self.check_declared(&target, work)?;
         let made = match &table.query {
             None => Arc::clone(&target.table),
@@ -88,7 +90,7 @@ impl SqlSession {
     /// A table without rows that nobody can find yet.
     fn new_target(
         &self,
-        name: &str,
+        (name, short): (&str, &str),
         schema: &SchemaRef,
         rules: Rules,
         work: &Work<'_>,
@@ -96,6 +98,7 @@ impl SqlSession {
         let table = self.table_of(name, schema, std::iter::empty(), Home::Temp, work.watch)?;
         Ok(Target {
             name: name.to_owned(),
+            short: short.to_owned(),
             table,
             rules: Arc::new(rules),
         })

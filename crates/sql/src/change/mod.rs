@@ -1,5 +1,5 @@
-//! Statements that change tables: `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `ALTER TABLE`, and
-//! `CREATE TABLE` with columns.
+//! Statements that change tables: `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `ALTER TABLE`, `CREATE
+//! TABLE` with columns; and schemas.
 //!
 //! ```text
 //!   syntax tree ──► rows that are meant, and their values   (a query over the version before)
@@ -23,6 +23,7 @@ mod literals;
 mod numbered;
 mod rows;
 mod rules;
+mod schemas;
 mod target;
 mod verify;
 mod version;
@@ -32,7 +33,7 @@ use super::run::{Outcome, Watch, said};
 use super::session::SqlSession;
 use ask::Work;
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::Statement as Ast;
+use datafusion::sql::sqlparser::ast::{ObjectType, Statement as Ast};
 use std::sync::Arc;
 use std::time::Instant;
 use target::quoted;
@@ -50,7 +51,9 @@ pub(super) fn is_change(parsed: &Parsed) -> bool {
         | Ast::Delete(_)
         | Ast::Update(_)
         | Ast::Truncate(_)
-        | Ast::AlterTable(_) => true,
+        | Ast::AlterTable(_)
+        | Ast::CreateSchema { .. } => true,
+        Ast::Drop { object_type, .. } => *object_type == ObjectType::Schema,
         Ast::CreateTable(table) => !table.columns.is_empty() || !table.constraints.is_empty(),
         _ => false,
     }
@@ -77,6 +80,17 @@ impl SqlSession {
                 (None, format!("emptied {}", names.join(", ")))
             }
             Ast::AlterTable(alter) => (None, self.alter(alter, &mut work)?),
+            Ast::CreateSchema {
+                schema_name,
+                if_not_exists,
+                ..
+            } => (None, self.create_schema(schema_name, *if_not_exists)?),
+            Ast::Drop {
+                names,
+                if_exists,
+                cascade,
+                ..
+            } => (None, self.drop_schemas(names, *if_exists, *cascade)?),
             Ast::CreateTable(table) => (None, self.create_declared(table, &mut work)?),
             _ => {
                 return Err(SqlError::input("expected a statement that changes a table"));

@@ -12,7 +12,7 @@ use super::insert::given_or_default;
 use super::literals::exact;
 use super::numbered::{NumberedTable, POSITION};
 use super::rules::Key;
-use super::target::{Target, column_name, quoted};
+use super::target::{Target, column_name, quoted, reference};
 use super::verify::{check_values, provider};
 use super::version::{NewValues, Replaced};
 use arrow::array::{ArrayRef, AsArray, BooleanBufferBuilder};
@@ -207,7 +207,7 @@ impl SqlSession {
         let mut factor = table.clone();
         let known_as = alias
             .as_ref()
-            .map_or_else(|| quoted(&target.name), |alias| alias.name.clone());
+            .map_or_else(|| quoted(&target.short), |alias| alias.name.clone());
         if let TableFactor::Table { name, alias, .. } = &mut factor.relation {
             *name = ExtraTables::name(NUMBERED);
             *alias = Some(TableAlias {
@@ -222,8 +222,8 @@ impl SqlSession {
 
     /// Whether nothing has that name.
     fn is_unknown(&self, name: &ObjectName) -> bool {
-        let name = super::target::reference(name);
-        name.is_ok_and(|name| self.catalog.info(name.table()).is_none())
+        let name = reference(name).and_then(|name| self.catalog.key(&name));
+        name.is_ok_and(|name| self.catalog.info(&name).is_none())
     }
 }
 

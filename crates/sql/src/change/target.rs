@@ -1,6 +1,5 @@
 //! The table that a statement changes.
 
-use super::super::catalog::plain_name;
 use super::super::error::SqlError;
 use super::super::session::SqlSession;
 use super::rules::{Rules, name_of};
@@ -12,7 +11,10 @@ use tierloom_engine::PlacedTable;
 
 /// A table as it was when the statement began; readers keep it while the statement runs.
 pub(super) struct Target {
+    /// The name under which it is known.
     pub name: String,
+    /// The name without its schema.
+    pub short: String,
     pub table: Arc<PlacedTable>,
     pub rules: Arc<Rules>,
 }
@@ -39,7 +41,9 @@ impl Target {
 impl SqlSession {
     /// Finds a table whose rows or columns a statement changes.
     pub(super) fn target(&self, name: &ObjectName) -> Result<Target, SqlError> {
-        let name = plain_name(&reference(name)?)?.to_owned();
+        let named = reference(name)?;
+        let short = named.table().to_owned();
+        let name = self.catalog.key(&named)?;
         let Some(table) = self.catalog.get(&name) else {
             return Err(match self.catalog.info(&name) {
                 Some(info) if info.kind == "view" => {
@@ -62,7 +66,12 @@ impl SqlSession {
             )));
         }
         let rules = self.catalog.rules(&name);
-        Ok(Target { name, table, rules })
+        Ok(Target {
+            name,
+            short,
+            table,
+            rules,
+        })
     }
 }
 

@@ -84,7 +84,7 @@ impl SqlSession {
             let text = format!(
                 "SELECT 1 FROM {} AS {} WHERE true LIMIT 1",
                 ExtraTables::name(ROWS),
-                quoted(&target.name)
+                quoted(&target.short)
             );
             let mut query = query(&text)?;
             if let SetExpr::Select(select) = query.body.as_mut() {

@@ -6,6 +6,7 @@ mod groups;
 mod histories;
 mod rows;
 mod rules;
+mod schemas;
 mod values;
 
 use super::{run_watched, session, text};
