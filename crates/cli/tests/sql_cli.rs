@@ -288,7 +288,7 @@ fn statements_that_cannot_be_are_refused_with_line_and_column() {
         ("drop table peple", &["no table peple"]),
         ("drop table tier_columns", &["system"]),
         ("create table people as select 1", &["people already"]),
-        ("create table t (a int references b)", &["foreign keys"]),
+        ("create table t (a int references b)", &["Foreign key"]),
         ("create table t", &["AS SELECT"]),
         (
             "update people set id = 'x'",

@@ -122,7 +122,7 @@ mod tests {
             ),
             (
                 SqlError::input(
-                    "a value cannot be converted to the type Int8 of column a: Can't cast value 300 to type Int8",
+                    "Cannot cast string 'x' to value of Int8 type: the value cannot be converted to the type Int8 of column a",
                 ),
                 "22P02",
             ),

@@ -173,7 +173,7 @@ impl SqlSession {
             LogicalPlan::Ddl(ddl) => self.define(ddl, piece, start, watch),
             LogicalPlan::Dml(_) => Err(SqlError::input_at(
                 piece.place,
-                "expected INSERT, UPDATE, DELETE or TRUNCATE of a table",
+                "MERGE is not part of this shell; say it in UPDATE, INSERT and DELETE",
             )),
             LogicalPlan::Copy(_) => Err(SqlError::input_at(piece.place, "expected COPY ... TO")),
             other => self.other(other, piece, start, sink, watch),

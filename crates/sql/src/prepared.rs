@@ -118,13 +118,23 @@ fn literal(value: &ScalarValue) -> Result<Expr, SqlError> {
     }
     let (text, kind) = match value {
         ScalarValue::Boolean(Some(it)) => return Ok(plain(Value::Boolean(*it))),
-        ScalarValue::Utf8(Some(it)) | ScalarValue::LargeUtf8(Some(it)) => {
+        ScalarValue::Utf8(Some(it))
+        | ScalarValue::LargeUtf8(Some(it))
+        | ScalarValue::Utf8View(Some(it)) => {
             return Ok(plain(quoted(it)));
         }
+        ScalarValue::Dictionary(_, it) => return literal(it),
         ScalarValue::Int8(_)
         | ScalarValue::Int16(_)
         | ScalarValue::Int32(_)
-        | ScalarValue::Int64(_) => (value.to_string(), DataType::BigInt(None)),
+        | ScalarValue::Int64(_)
+        | ScalarValue::UInt8(_)
+        | ScalarValue::UInt16(_)
+        | ScalarValue::UInt32(_) => (value.to_string(), DataType::BigInt(None)),
+        ScalarValue::UInt64(_) => {
+            let exact = ExactNumberInfo::PrecisionAndScale(20, 0);
+            (value.to_string(), DataType::Decimal(exact))
+        }
         ScalarValue::Float32(_) | ScalarValue::Float64(_) => {
             (value.to_string(), DataType::DoublePrecision)
         }

@@ -322,6 +322,52 @@ fn parameters_have_types_before_they_have_values() {
 }
 
 #[test]
+fn parameters_of_changes_have_the_types_of_their_columns() {
+    let engine = engine(AdmissionOptions::default());
+    let mut session = engine.session();
+    let made = "CREATE TABLE t (a INT, b VARCHAR, c DECIMAL(10, 2), d DATE, u BIGINT UNSIGNED)";
+    run(&mut session, made).unwrap();
+    let watch = Silent::default();
+    let piece = |text: &str| split(text).unwrap().remove(0);
+    let insert = piece("INSERT INTO t VALUES ($1, $2, $3, $4, $5)");
+    let described = session.describe(&insert, &[], &watch).unwrap();
+    assert_eq!(described.columns, None);
+    assert_eq!(
+        described.parameters,
+        [
+            DataType::Int32,
+            DataType::Utf8View,
+            DataType::Decimal128(10, 2),
+            DataType::Date32,
+            DataType::UInt64
+        ]
+    );
+    let values = vec![
+        ScalarValue::from(7_i32),
+        ScalarValue::Utf8View(Some("it's $1".into())),
+        ScalarValue::Decimal128(Some(-1250), 10, 2),
+        ScalarValue::Date32(Some(19_782)),
+        ScalarValue::from(u64::MAX),
+    ];
+    let mut rows = CollectedRows::default();
+    let outcome = session
+        .run_with(&insert, values, &mut rows, &watch)
+        .unwrap();
+    assert_eq!(outcome.rows, Some(1));
+    let update = piece("UPDATE t SET b = $2 WHERE a = $1");
+    let described = session.describe(&update, &[], &watch).unwrap();
+    assert_eq!(described.parameters[0], DataType::Int32);
+    let values = vec![ScalarValue::from(7_i32), ScalarValue::from("new")];
+    let outcome = session
+        .run_with(&update, values, &mut rows, &watch)
+        .unwrap();
+    assert_eq!(outcome.rows, Some(1));
+    let same = "SELECT count(*) FROM t WHERE a = 7 AND b = 'new' AND c = -12.5 AND \
+                d = DATE '2024-02-29' AND u = 18446744073709551615";
+    assert_eq!(number(&mut session, same), 1);
+}
+
+#[test]
 fn a_statement_that_waits_for_others_too_long_fails_and_the_others_do_not() {
     let engine = engine(AdmissionOptions {
         statements: 1,

@@ -1,5 +1,6 @@
 //! Classifies why a record is not compared, from the text of its error.
 
+use crate::placed::OF_FILES;
 use serde::{Deserialize, Serialize};
 
 /// A class of reasons.
@@ -146,7 +147,7 @@ const NESTED_NAMES: [&str; 6] = [
 ];
 
 /// Parts of messages with the class that they indicate; the first match counts.
-const PATTERNS: [(&str, Reason); 22] = [
+const PATTERNS: [(&str, Reason); 23] = [
     ("nested_expressions", Reason::Nested),
     ("GetFieldAccess not supported", Reason::Nested),
     ("MAP not supported by ExprPlanner", Reason::Nested),
@@ -172,6 +173,7 @@ const PATTERNS: [(&str, Reason); 22] = [
     ("table 'datafusion.", Reason::Statements),
     ("table 'my_catalog.", Reason::Absent),
     ("there are no transactions", Reason::Statements),
+    (OF_FILES, Reason::Statements),
     ("has no effect", Reason::Settings),
     ("has no columns", Reason::Types),
     ("cannot be placed", Reason::Types),

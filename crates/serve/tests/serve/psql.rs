@@ -83,6 +83,50 @@ fn null_and_empty_text_differ_and_types_of_all_kinds_are_shown() {
 }
 
 #[test]
+fn changes_of_tables_report_their_rows_and_violations_their_codes() {
+    let server = Server::start();
+    for (text, expected) in [
+        (
+            "CREATE TABLE u (id int PRIMARY KEY, v text NOT NULL DEFAULT 'd', CHECK (id < 100))",
+            "CREATE TABLE\n",
+        ),
+        ("INSERT INTO u SELECT a, 'x' FROM t", "INSERT 0 3\n"),
+        ("INSERT INTO u (id) VALUES (4), (5)", "INSERT 0 2\n"),
+        ("UPDATE u SET v = upper(v) WHERE id > 3", "UPDATE 2\n"),
+        ("DELETE FROM u WHERE id = 1", "DELETE 1\n"),
+        ("ALTER TABLE u ADD COLUMN w int DEFAULT 8", "ALTER TABLE\n"),
+        (
+            "SELECT * FROM u ORDER BY id",
+            "2|x|8\n3|x|8\n4|D|8\n5|D|8\n",
+        ),
+        ("TRUNCATE TABLE u", "TRUNCATE TABLE\n"),
+        ("SELECT count(*) FROM u", "0\n"),
+    ] {
+        let Some(mut psql) = server.psql("tester") else {
+            return;
+        };
+        assert_eq!(printed(&run(&mut psql, text)), expected, "{text}");
+    }
+    for (text, code) in [
+        ("INSERT INTO u VALUES (1), (1)", "42000"),
+        ("INSERT INTO u (id) VALUES (1), (1)", "23505"),
+        ("INSERT INTO u VALUES (1, NULL, 2)", "23502"),
+        ("INSERT INTO u (id) VALUES (100)", "23514"),
+        ("INSERT INTO u (id) VALUES ('x')", "22P02"),
+        ("INSERT INTO nothing VALUES (1)", "42P01"),
+        ("UPDATE u SET nothing = 1", "42703"),
+        ("DELETE FROM u RETURNING id", "0A000"),
+    ] {
+        let Some(mut psql) = server.psql("tester") else {
+            return;
+        };
+        psql.args(["-v", "VERBOSITY=verbose"]);
+        let said = complaint(&run(&mut psql, text));
+        assert!(said.contains(code), "{text}: {said}");
+    }
+}
+
+#[test]
 fn tables_are_listed_and_described() {
     let server = Server::start();
     for (text, parts) in [

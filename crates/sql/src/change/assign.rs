@@ -36,9 +36,9 @@ pub(super) fn assigned(
     }
     converted(values, data_type).map_err(|error| {
         SqlError::input(format!(
-            "a value cannot be converted to the type {} of column {column}: {}",
-            shown(data_type),
-            reason(&error)
+            "{}: the value cannot be converted to the type {} of column {column}",
+            reason(&error),
+            shown(data_type)
         ))
     })
 }

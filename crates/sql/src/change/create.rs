@@ -27,7 +27,8 @@ impl SqlSession {
         let name = self.catalog.key(&named)?;
         if table.temporary {
             return Err(SqlError::input(
-                "every table lasts as long as this session; leave out TEMPORARY",
+                "Temporary tables not supported: every table lasts as long as this session; leave out \
+                 TEMPORARY",
             ));
         }
         check_either(table.or_replace, table.if_not_exists)?;

@@ -30,14 +30,20 @@ pub(super) fn rules_of(
 
 /// Refuses keys of columns that the table lacks.
 pub(super) fn check_columns(rules: &Rules, table: &str, names: &[String]) -> Result<(), SqlError> {
-    let mut columns = rules.keys.iter().flat_map(|key| &key.columns);
-    match columns.find(|column| !names.contains(column)) {
-        Some(missing) => Err(SqlError::input(format!(
-            "table {table} has no column {missing}; it has {}",
-            names.join(", ")
-        ))),
-        None => Ok(()),
+    for key in &rules.keys {
+        let kind = if key.primary {
+            "primary key"
+        } else {
+            "unique constraint"
+        };
+        if let Some(missing) = key.columns.iter().find(|column| !names.contains(column)) {
+            return Err(SqlError::input(format!(
+                "Column for {kind} not found in schema: {missing}; table {table} has {}",
+                names.join(", ")
+            )));
+        }
     }
+    Ok(())
 }
 
 /// Adds what the declaration of a column says beside its type.
@@ -116,7 +122,8 @@ pub(super) fn add_constraint(
 
 fn foreign_key(of: &str) -> SqlError {
     SqlError::input(format!(
-        "{of}: foreign keys are not kept, and nothing would check them; leave out REFERENCES"
+        "Foreign key constraints are not currently supported: nothing would check that of {of}; \
+         leave out REFERENCES"
     ))
 }
 
@@ -131,7 +138,7 @@ fn columns_of(columns: &[IndexColumn]) -> Result<Vec<String>, SqlError> {
 }
 
 /// The length of `VARCHAR(n)`, `CHAR(n)` and their other names.
-fn most_chars(data_type: &DataType) -> Option<u64> {
+pub(super) fn most_chars(data_type: &DataType) -> Option<u64> {
     match data_type {
         DataType::Varchar(length)
         | DataType::Char(length)

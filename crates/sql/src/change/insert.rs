@@ -207,7 +207,9 @@ fn named_columns(insert: &Insert, target: &Target) -> Result<Vec<usize>, SqlErro
         let name = column_name(name)?;
         let index = target.index_of(&name)?;
         if indices.contains(&index) {
-            return Err(SqlError::input(format!("column {name} is named twice")));
+            return Err(SqlError::input(format!(
+                "Schema contains duplicate unqualified field name {name}: it is named twice"
+            )));
         }
         indices.push(index);
     }

@@ -24,6 +24,7 @@ mod numbered;
 mod rows;
 mod rules;
 mod schemas;
+mod spelling;
 mod target;
 mod verify;
 mod version;
@@ -33,7 +34,7 @@ use super::run::{Outcome, Watch, said};
 use super::session::SqlSession;
 use ask::Work;
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::{ObjectType, Statement as Ast};
+use datafusion::sql::sqlparser::ast::{ColumnDef, CreateTable, ObjectType, Statement as Ast};
 use std::sync::Arc;
 use std::time::Instant;
 use target::quoted;
@@ -54,9 +55,19 @@ pub(super) fn is_change(parsed: &Parsed) -> bool {
         | Ast::AlterTable(_)
         | Ast::CreateSchema { .. } => true,
         Ast::Drop { object_type, .. } => *object_type == ObjectType::Schema,
-        Ast::CreateTable(table) => !table.columns.is_empty() || !table.constraints.is_empty(),
+        Ast::CreateTable(table) => has_rules(table),
         _ => false,
     }
+}
+
+/// Whether a table is declared with columns. DataFusion plans those of a query, if all that is said
+/// of them are their types.
+fn has_rules(table: &CreateTable) -> bool {
+    let declared = |column: &ColumnDef| {
+        !column.options.is_empty() || declared::most_chars(&column.data_type).is_some()
+    };
+    let without_query = table.query.is_none() && !table.columns.is_empty();
+    without_query || !table.constraints.is_empty() || table.columns.iter().any(declared)
 }
 
 impl SqlSession {
@@ -67,6 +78,7 @@ impl SqlSession {
         start: Instant,
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
+        let parsed = self.spelled(parsed)?;
         let mut work = Work::since(start, watch);
         let Parsed::Statement(ast) = parsed else {
             return Err(SqlError::input("expected a statement that changes a table"));
@@ -135,7 +147,7 @@ fn counted(rows: u64, done: &str) -> (Option<u64>, String) {
 fn refuse(parts: &[(bool, &str)], statement: &str) -> Result<(), SqlError> {
     match parts.iter().find(|(given, _)| *given) {
         Some((_, what)) => Err(SqlError::input(format!(
-            "{statement} with {what} is not known here"
+            "{statement} with {what} is not supported"
         ))),
         None => Ok(()),
     }

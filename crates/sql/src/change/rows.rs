@@ -85,6 +85,9 @@ impl SqlSession {
         let refused = [
             (truncate.partitions.is_some(), "PARTITION"),
             (truncate.on_cluster.is_some(), "ON CLUSTER"),
+            (truncate.cascade.is_some(), "CASCADE/RESTRICT"),
+            (truncate.identity.is_some(), "RESTART/CONTINUE IDENTITY"),
+            (truncate.table_names.iter().any(|t| t.only), "ONLY"),
         ];
         super::refuse(&refused, "TRUNCATE")?;
         let mut targets: Vec<Target> = Vec::new();

@@ -30,7 +30,7 @@ impl Target {
             let fields = self.schema().fields().iter();
             let names: Vec<&str> = fields.map(|f| f.name().as_str()).collect();
             SqlError::input(format!(
-                "table {} has no column {column}; it has {}",
+                "No field named {column} in table {}; it has {}",
                 self.name,
                 names.join(", ")
             ))

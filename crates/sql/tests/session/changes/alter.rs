@@ -34,14 +34,14 @@ fn columns_are_added_dropped_and_renamed() {
     assert_eq!(text(&mut s, "select * from t where \"Key\" = 9"), "9,7,0");
     for (statement, part) in [
         ("alter table t add column c int", "column c already"),
-        ("alter table t drop column b", "no column b"),
+        ("alter table t drop column b", "No field named b"),
         ("alter table t rename column c to e", "column e already"),
         ("alter table t add column n int not null", "NOT NULL"),
         ("alter table t add column n int default 'x'", "column n"),
         ("alter table t add column n int default 1 unique", "t_n_key"),
         (
             "alter table t add column n int, drop column nothing",
-            "no column nothing",
+            "No field named nothing",
         ),
     ] {
         refused(&mut s, statement, &[part]);
@@ -99,7 +99,7 @@ fn types_defaults_and_rules_of_columns_change() {
         ("alter table t alter column b set not null", "NOT NULL"),
         ("alter table t alter column a type boolean", "Boolean"),
         ("alter table t add constraint big check (a > 5)", "big"),
-        ("alter table t add unique (z)", "no column z"),
+        ("alter table t add unique (z)", "not found in schema: z"),
         (
             "alter table t drop constraint nothing",
             "no constraint nothing",

@@ -244,9 +244,12 @@ fn what_cannot_be_changed_says_why() {
         ("insert into v values (1)", &["v is a view"][..]),
         ("delete from tier_columns", &["system table"]),
         ("update nothing set a = 1", &["no table nothing; there are"]),
-        ("update t set z = 1", &["no column z", "it has a"]),
+        ("update t set z = 1", &["No field named z", "it has a"]),
         ("update t set a = 1, a = 2", &["a is set twice"]),
-        ("insert into t (a, a) values (1, 2)", &["a is named twice"]),
+        (
+            "insert into t (a, a) values (1, 2)",
+            &["name a: it is named twice"],
+        ),
         (
             "insert into t values (1, 2)",
             &["row 1 has 2 values for 1 columns"],
@@ -257,7 +260,7 @@ fn what_cannot_be_changed_says_why() {
         ),
         (
             "insert into t values (1) returning a",
-            &["RETURNING is not known"],
+            &["RETURNING is not supported"],
         ),
         (
             "insert into t values (1) on conflict do nothing",

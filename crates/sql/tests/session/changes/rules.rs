@@ -146,11 +146,14 @@ fn wrong_declarations_are_refused_when_they_are_made() {
             "create table u (a int primary key, b int primary key)",
             "two primary keys",
         ),
-        ("create table u (a int, unique (b))", "no column b"),
+        (
+            "create table u (a int, unique (b))",
+            "not found in schema: b",
+        ),
         ("create table u (a int check (b > 1))", "b"),
         ("create table u (a int default 'x')", "column a"),
         ("create table u (a int default b)", "b"),
-        ("create table u (a int references t)", "foreign keys"),
+        ("create table u (a int references t)", "foreign key"),
         (
             "create table u (a int generated always as identity)",
             "not known here",
