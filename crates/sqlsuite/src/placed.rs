@@ -4,6 +4,7 @@ use crate::SuiteError;
 use crate::kind::StmtKind;
 use crate::lost::Lost;
 use crate::plain::{PARTITIONS, PlainSession, QueryResult};
+use crate::reason::OF_FILES;
 use crate::render::ColumnKind;
 use crate::stamp::Stamp;
 use arrow::datatypes::Schema;
@@ -56,9 +57,6 @@ pub(crate) struct SessionPair {
     files: usize,
     pub(crate) note: Note,
 }
-
-/// The message for a change of a table whose rows are in files.
-pub(crate) const OF_FILES: &str = "rows of an external table are in its files";
 
 /// The pair of sessions that runs one test file.
 #[derive(Clone)]

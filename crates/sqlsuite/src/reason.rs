@@ -1,6 +1,5 @@
 //! Classifies why a record is not compared, from the text of its error.
 
-use crate::placed::OF_FILES;
 use serde::{Deserialize, Serialize};
 
 /// A class of reasons.
@@ -145,6 +144,9 @@ const NESTED_NAMES: [&str; 6] = [
     "dot_product",
     "cosine_distance",
 ];
+
+/// The message for a change of a table whose rows are in files.
+pub(crate) const OF_FILES: &str = "rows of an external table are in its files";
 
 /// Parts of messages with the class that they indicate; the first match counts.
 const PATTERNS: [(&str, Reason); 23] = [
