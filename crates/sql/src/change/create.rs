@@ -96,7 +96,8 @@ impl SqlSession {
         rules: Rules,
         work: &Work<'_>,
     ) -> Result<Target, SqlError> {
-        let table = self.table_of(name, schema, std::iter::empty(), Home::Temp, work.watch)?;
+        let no_rows = std::iter::empty();
+        let (table, _) = self.table_of(name, schema, no_rows, Home::Temp, work.watch)?;
         Ok(Target {
             name: name.to_owned(),
             short: short.to_owned(),
