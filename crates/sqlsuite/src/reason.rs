@@ -149,7 +149,7 @@ const NESTED_NAMES: [&str; 6] = [
 pub(crate) const OF_FILES: &str = "rows of an external table are in its files";
 
 /// Parts of messages with the class that they indicate; the first match counts.
-const PATTERNS: [(&str, Reason); 23] = [
+const PATTERNS: [(&str, Reason); 25] = [
     ("nested_expressions", Reason::Nested),
     ("GetFieldAccess not supported", Reason::Nested),
     ("MAP not supported by ExprPlanner", Reason::Nested),
@@ -170,6 +170,8 @@ const PATTERNS: [(&str, Reason); 23] = [
     ("No such file or directory", Reason::Files),
     ("is not part of this shell", Reason::Statements),
     ("there is no schema", Reason::Statements),
+    ("there is one catalog", Reason::Statements),
+    ("without a schema are those of public", Reason::Statements),
     ("failed to resolve catalog", Reason::Statements),
     ("failed to resolve schema", Reason::Statements),
     ("table 'datafusion.", Reason::Statements),

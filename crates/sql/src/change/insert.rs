@@ -230,12 +230,12 @@ fn prepare_values(source: &mut Query, target: &Target, columns: &[usize]) -> Res
     for (number, row) in values.rows.iter_mut().enumerate() {
         if row.content.len() != columns.len() {
             return Err(SqlError::input(format!(
-                "row {} has {} values for {} columns of table {} ({})",
-                number + 1,
+                "Inconsistent data length across values list: got {} values in row {number} but \
+                 expected {}, for {} of table {}",
                 row.content.len(),
                 columns.len(),
-                target.name,
-                names(target, columns).join(", ")
+                names(target, columns).join(", "),
+                target.name
             )));
         }
         for (value, &index) in row.content.iter_mut().zip(columns) {

@@ -57,11 +57,13 @@ impl SqlSession {
             if OWN_SCHEMAS.contains(&name.as_str()) {
                 return Err(SqlError::input(format!("schema {name} cannot be dropped")));
             }
-            let tables = self.catalog.tables_of(&name);
+            let mut tables = self.catalog.tables_of(&name);
+            tables.sort();
             match self.catalog.schemas().contains(&name) {
                 true if !cascade && !tables.is_empty() => {
                     return Err(SqlError::input(format!(
-                        "schema {name} is not empty: it has {}; drop them, or use CASCADE",
+                        "Cannot drop schema {name} because other tables depend on it: {}; drop them, or \
+                         use CASCADE",
                         tables.join(", ")
                     )));
                 }
@@ -111,7 +113,7 @@ fn schema_name(name: &ObjectName) -> Result<String, SqlError> {
         [catalog, name] if catalog == "datafusion" => name,
         _ => {
             return Err(SqlError::input(format!(
-                "{name} is not the name of a schema"
+                "{name} is not the name of a schema: there is one catalog"
             )));
         }
     };

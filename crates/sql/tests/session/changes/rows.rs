@@ -252,7 +252,7 @@ fn what_cannot_be_changed_says_why() {
         ),
         (
             "insert into t values (1, 2)",
-            &["row 1 has 2 values for 1 columns"],
+            &["got 2 values in row 0 but expected 1"],
         ),
         (
             "insert into t select 1, 2",
