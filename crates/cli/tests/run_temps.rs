@@ -85,6 +85,68 @@ fn small_caches() -> String {
         .replace("l2_bytes: { value: 2097152", "l2_bytes: { value: 65536")
 }
 
+/// The record of one query and place, or NULL.
+fn record(records: &[Value], machine: &str, query: &str, place: &str) -> Value {
+    let found = records.iter().find(|r| {
+        (&r["machine"], &r["query"], &r["place"]) == (&machine.into(), &query.into(), &place.into())
+    });
+    found.cloned().unwrap_or_default()
+}
+
+fn tier(record: &Value, name: &str) -> f64 {
+    let mut tiers = record["tiers"].as_array().unwrap().iter();
+    let tier = tiers.find(|t| t["tier"] == name).unwrap();
+    tier["bytes"].as_f64().unwrap()
+}
+
+fn median(record: &Value, name: &str) -> f64 {
+    record[name]["median"].as_f64().unwrap()
+}
+
+/// Places differ as their memory does, and only the place does.
+fn assert_script(records: &[Value], query: &str) {
+    let here = record(records, "here", query, "0");
+    assert_eq!(
+        (&here["provenance"], &here["tiers"]),
+        (&"measured".into(), &[0; 0][..].into())
+    );
+    let size: u64 = { here["tables"].as_array().unwrap() }
+        .iter()
+        .map(|table| table["size_bytes"].as_u64().unwrap())
+        .sum();
+    let all = ["0", "remote", "pool", "dram:1MiB,pool"]
+        .map(|at| record(records, "small-caches", query, at));
+    for record in &all {
+        assert_eq!(record["provenance"], "modelled");
+        assert_eq!(record["tables"], here["tables"]);
+        assert_eq!(record["script_ms"]["values"].as_array().unwrap().len(), 2);
+        let parts = median(record, "make_ms") + median(record, "query_ms");
+        assert!(parts > 0.0 && (median(record, "script_ms") / parts - 1.0).abs() < 0.5);
+    }
+    let [dram, remote, pool, parts] = &all;
+    // What is in DRAM is not on another tier, and the tables are written and read once at
+    // least.
+    assert_eq!((tier(dram, "cxl"), tier(dram, "remote")), (0.0, 0.0));
+    assert!(tier(remote, "remote") > 0.0 && tier(remote, "cxl") == 0.0);
+    assert!(tier(pool, "cxl") > 0.0 && tier(pool, "dram") < tier(dram, "dram"));
+    assert!(tier(pool, "cxl") < 20.0 * size as f64, "{pool}");
+    assert!(median(pool, "script_ms") >= median(remote, "script_ms"));
+    assert!(median(remote, "script_ms") >= median(dram, "script_ms"));
+    let limited = record(records, "small-caches", query, "dram:1MiB");
+    if size > 1 << 20 {
+        assert!(tier(parts, "cxl") > 0.0 && tier(parts, "cxl") < tier(pool, "cxl"));
+        assert!(
+            limited["failed"]
+                .as_str()
+                .unwrap()
+                .contains("limit reached")
+        );
+    } else {
+        assert_eq!(tier(parts, "cxl"), 0.0);
+        assert_eq!(limited["failed"], Value::Null);
+    }
+}
+
 #[test]
 fn scripts_are_modelled_for_other_machines_from_the_work_captured_here() {
     let folder = tempfile::tempdir().unwrap();
@@ -106,61 +168,8 @@ fn scripts_are_modelled_for_other_machines_from_the_work_captured_here() {
     let records: Vec<Value> = { text.lines() }
         .map(|l| serde_json::from_str(l).unwrap())
         .collect();
-    let of = |machine: &str, query: &str, place: &str| {
-        let mut all = records.iter();
-        let found = all.find(|r| {
-            (&r["machine"], &r["query"], &r["place"])
-                == (&machine.into(), &query.into(), &place.into())
-        });
-        found.cloned().unwrap_or_default()
-    };
-    let tier = |record: &Value, name: &str| {
-        let mut tiers = record["tiers"].as_array().unwrap().iter();
-        tiers.find(|t| t["tier"] == name).unwrap()["bytes"]
-            .as_f64()
-            .unwrap()
-    };
-    let median = |record: &Value, name: &str| record[name]["median"].as_f64().unwrap();
     for query in ["q01", "q78"] {
-        let here = of("here", query, "0");
-        assert_eq!(
-            (&here["provenance"], &here["tiers"]),
-            (&"measured".into(), &[0; 0][..].into())
-        );
-        let size: u64 = { here["tables"].as_array().unwrap() }
-            .iter()
-            .map(|table| table["size_bytes"].as_u64().unwrap())
-            .sum();
-        let all = ["0", "remote", "pool", "dram:1MiB,pool"].map(|at| of("small-caches", query, at));
-        for record in &all {
-            assert_eq!(record["provenance"], "modelled");
-            assert_eq!(record["tables"], here["tables"]);
-            assert_eq!(record["script_ms"]["values"].as_array().unwrap().len(), 2);
-            let parts = median(record, "make_ms") + median(record, "query_ms");
-            assert!(parts > 0.0 && (median(record, "script_ms") / parts - 1.0).abs() < 0.5);
-        }
-        let [dram, remote, pool, parts] = &all;
-        // What is in DRAM is not on another tier, and the tables are written and read once at
-        // least.
-        assert_eq!((tier(dram, "cxl"), tier(dram, "remote")), (0.0, 0.0));
-        assert!(tier(remote, "remote") > 0.0 && tier(remote, "cxl") == 0.0);
-        assert!(tier(pool, "cxl") > 0.0 && tier(pool, "dram") < tier(dram, "dram"));
-        assert!(tier(pool, "cxl") < 20.0 * size as f64, "{pool}");
-        assert!(median(pool, "script_ms") >= median(remote, "script_ms"));
-        assert!(median(remote, "script_ms") >= median(dram, "script_ms"));
-        let limited = of("small-caches", query, "dram:1MiB");
-        if size > 1 << 20 {
-            assert!(tier(parts, "cxl") > 0.0 && tier(parts, "cxl") < tier(pool, "cxl"));
-            assert!(
-                limited["failed"]
-                    .as_str()
-                    .unwrap()
-                    .contains("limit reached")
-            );
-        } else {
-            assert_eq!(tier(parts, "cxl"), 0.0);
-            assert_eq!(limited["failed"], Value::Null);
-        }
+        assert_script(&records, query);
     }
     tierloom(at, &["report", "t.jsonl", "-o", "t.html"]).with_code(0);
     let html = fs::read_to_string(at.join("t.html")).unwrap();

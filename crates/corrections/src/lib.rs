@@ -131,7 +131,7 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     options.optimizer.enable_topk_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
-    // Refuses joins on functions of fields of tables that have an alias. It is meant for files, from
+    // Refuses joins on functions of fields of tables that have an alias. It is meant for files, of
     // which it reads fewer columns.
     options.optimizer.enable_leaf_expression_pushdown = false;
     // Later functions replace earlier ones of the same name.

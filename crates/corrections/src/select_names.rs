@@ -86,7 +86,12 @@ impl Names {
         if has_cast {
             self.of_casts.insert(name);
         }
-        taken.insert(text_without_casts(expr)) && is_free
+        let text = text_without_casts(expr);
+        if text == "null" {
+            // The planner writes it so.
+            taken.insert("NULL".into());
+        }
+        taken.insert(text) && is_free
     }
 }
 

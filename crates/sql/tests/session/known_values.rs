@@ -385,6 +385,7 @@ fn a_column_can_be_selected_twice_and_beside_its_cast() {
     run(&mut session, "CREATE TABLE t AS SELECT 2.5 AS x, 1 AS y").unwrap();
     for (sql, expected) in [
         ("SELECT x, x, CAST(x AS INT) FROM t", "2.5,2.5,2"),
+        ("SELECT NULL, x, NULL, CAST(NULL AS INT) FROM t", ",2.5,,"),
         (
             "SELECT CAST(x AS INT), X, x::text FROM t ORDER BY x",
             "2,2.5,2.5",
