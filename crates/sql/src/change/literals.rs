@@ -103,6 +103,6 @@ mod tests {
             "CAST('2.5' AS DECIMAL(38,1))"
         );
         assert_eq!(made("1e3", &DataType::Int32), "1e3");
-        assert_eq!(made("- -2.5", &DataType::Int32), "- -2.5");
+        assert_eq!(made("5 - -2.5", &DataType::Int32), "5 - -2.5");
     }
 }
