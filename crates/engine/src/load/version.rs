@@ -36,7 +36,7 @@ pub struct MadeColumn<'a> {
 /// A column of a new version of a table.
 pub enum NextColumn<'a> {
     /// As it is; both versions share its regions.
-    Kept(PlacedColumn),
+    Kept(Box<PlacedColumn>),
     /// With new values.
     Made(MadeColumn<'a>),
 }
@@ -59,7 +59,7 @@ pub fn load_columns(
     let mut waiting = Vec::new();
     for (index, column) in columns.into_iter().enumerate() {
         match column {
-            NextColumn::Kept(column) => placed.push(Some(column)),
+            NextColumn::Kept(column) => placed.push(Some(*column)),
             NextColumn::Made(column) => {
                 placed.push(None);
                 waiting.push((index, column));

@@ -219,7 +219,7 @@ impl SqlSession {
         let mut rules = target.rules.as_ref().clone();
         rules.rename_column(from, to);
         let mut columns = kept(&target);
-        columns[index] = NextColumn::Kept(target.table.columns()[index].renamed(to));
+        columns[index] = NextColumn::Kept(Box::new(target.table.columns()[index].renamed(to)));
         let target = self.next(target, columns, work)?;
         Ok(with_rules(target, rules))
     }
@@ -400,7 +400,7 @@ fn with_rules(target: Target, rules: Rules) -> Target {
 fn kept(target: &Target) -> Vec<NextColumn<'static>> {
     let columns = target.table.columns().iter();
     columns
-        .map(|column| NextColumn::Kept(column.clone()))
+        .map(|column| NextColumn::Kept(Box::new(column.clone())))
         .collect()
 }
 

@@ -175,7 +175,7 @@ impl SqlSession {
         let columns = group.columns().iter().enumerate();
         let columns = columns.map(|(index, column)| {
             let Some(new) = new.iter().find(|new| new.column == index) else {
-                return NextColumn::Kept(column.clone());
+                return NextColumn::Kept(Box::new(column.clone()));
             };
             let data_type = common_type([column], &new.values);
             let wanted = data_type.clone();
