@@ -24,6 +24,12 @@ pub fn print(text: &str) -> Result<(), Failure> {
     print_bytes(text.as_bytes())
 }
 
+/// Prints a value as JSON with line breaks.
+pub fn print_json(value: &(impl serde::Serialize + ?Sized)) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(Failure::runtime)?;
+    print(&format!("{text}\n"))
+}
+
 /// Writes `bytes` to stdout, like [`print()`].
 ///
 /// # Errors

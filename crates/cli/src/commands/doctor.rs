@@ -21,8 +21,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let topology = args.machine.read()?;
     let abilities = examine(&topology, &args.machine.root(), &LinuxProbes);
     if args.json {
-        let json = serde_json::to_string_pretty(&abilities).map_err(Failure::runtime)?;
-        output::print(&format!("{json}\n"))
+        output::print_json(&abilities)
     } else {
         output::print(&tierloom_topology::render::doctor_table(&abilities))
     }

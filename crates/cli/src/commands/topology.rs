@@ -72,8 +72,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         );
     }
     if args.json {
-        let json = serde_json::to_string_pretty(&topology).map_err(Failure::runtime)?;
-        output::print(&format!("{json}\n"))
+        output::print_json(&topology)
     } else {
         output::print(&tierloom_topology::render::tree(&topology))
     }

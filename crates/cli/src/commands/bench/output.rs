@@ -34,8 +34,7 @@ fn varied(record: &BenchRecord) -> String {
 /// If stdout cannot be written.
 pub fn dry_run(plans: &[RunPlan], json: bool) -> Result<(), Failure> {
     if json {
-        let text = serde_json::to_string_pretty(plans).map_err(Failure::runtime)?;
-        return output::print(&format!("{text}\n"));
+        return output::print_json(plans);
     }
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);

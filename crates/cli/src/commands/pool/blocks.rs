@@ -134,7 +134,7 @@ pub fn run(args: &BlocksArgs) -> Result<(), Failure> {
 fn status(args: &BlocksStatusArgs) -> Result<(), Failure> {
     let all = MemoryBlocks::read(&args.place.root(), &args.source)?;
     if args.place.json {
-        return print_json(&all);
+        return output::print_json(&all);
     }
     let size = Bytes(all.block_bytes);
     let mut text = format!(
@@ -200,7 +200,7 @@ fn restore(args: &BlocksRestoreArgs) -> Result<(), Failure> {
 fn say(place: &BlocksPlaceArgs, steps: &[(MemoryBlock, &str)]) -> Result<(), Failure> {
     if place.json {
         let blocks: Vec<&MemoryBlock> = steps.iter().map(|(block, _)| block).collect();
-        return print_json(&blocks);
+        return output::print_json(&blocks);
     }
     let mut text = format!("would change {} blocks\n", steps.len());
     for (block, word) in steps {
@@ -216,7 +216,7 @@ fn say(place: &BlocksPlaceArgs, steps: &[(MemoryBlock, &str)]) -> Result<(), Fai
 /// Prints what was done. Blocks that are not as they should be are the error.
 fn report(place: &BlocksPlaceArgs, timeline: &Timeline) -> Result<(), Failure> {
     if place.json {
-        print_json(timeline)?;
+        output::print_json(timeline)?;
     } else {
         let mut text = format!(
             "{} online, {} before\n",
@@ -256,11 +256,6 @@ fn line(text: &mut String, block: &MemoryBlock, state: &str) {
         text,
         "block {block} of node {node} ({device}): {state}, zone {zone}"
     );
-}
-
-fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string_pretty(value).map_err(Failure::runtime)?;
-    output::print(&format!("{json}\n"))
 }
 
 fn now() -> String {

@@ -44,8 +44,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 fn show(status: &PoolStatus, json: bool) -> Result<(), Failure> {
     if json {
-        let json = serde_json::to_string_pretty(status).map_err(Failure::runtime)?;
-        output::print(&format!("{json}\n"))
+        output::print_json(status)
     } else {
         output::print(&render::status(status))
     }
@@ -72,8 +71,7 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
     let plan = options.plan(first, &further)?;
     if args.change.dry_run {
         if args.change.json {
-            let json = serde_json::to_string_pretty(&plan).map_err(Failure::runtime)?;
-            return output::print(&format!("{json}\n"));
+            return output::print_json(&plan);
         }
         return output::print(&render::plan(&plan));
     }

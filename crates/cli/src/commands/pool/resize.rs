@@ -125,22 +125,17 @@ fn remove(args: &ShrinkArgs) -> Result<(), Failure> {
     if args.change.dry_run {
         let plan = pool.remove_plan(index)?;
         if json {
-            return print_json(&plan);
+            return output::print_json(&plan);
         }
         return output::print(&render::removal_plan(index, &plan));
     }
     let removal = pool.remove_member(index)?;
     if json {
         let status = pool.status();
-        return print_json(&serde_json::json!({ "removal": removal, "status": status }));
+        return output::print_json(&serde_json::json!({ "removal": removal, "status": status }));
     }
     output::print(&render::removal(&removal))?;
     show(&pool.status(), false)
-}
-
-fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string_pretty(value).map_err(Failure::runtime)?;
-    output::print(&format!("{json}\n"))
 }
 
 fn is_device(status: &PoolStatus, index: u32) -> bool {

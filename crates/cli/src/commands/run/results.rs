@@ -87,7 +87,6 @@ impl Results {
     fn print_json(&self) -> Result<(), Failure> {
         let document =
             serde_json::json!({ "schema": tierloom_record::SCHEMA, "records": self.records });
-        let text = serde_json::to_string_pretty(&document).map_err(Failure::runtime)?;
-        output::print(&format!("{text}\n"))
+        output::print_json(&document)
     }
 }

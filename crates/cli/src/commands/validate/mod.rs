@@ -122,8 +122,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     write_records(args, &record)?;
     if args.json {
-        let text = serde_json::to_string_pretty(&record).map_err(Failure::runtime)?;
-        output::print(&format!("{text}\n"))?;
+        output::print_json(&record)?;
     } else {
         output::print(&text(args, &record, &files, &library)?)?;
     }

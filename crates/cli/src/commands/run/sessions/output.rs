@@ -22,8 +22,7 @@ pub(super) fn write(records: &[Record], shown: &str, options: &RunOptions) -> Re
     let shown = match (options.json, options.jsonl) {
         (true, _) => {
             let document = serde_json::json!({ "schema": SCHEMA, "records": records });
-            let text = serde_json::to_string_pretty(&document).map_err(Failure::runtime)?;
-            output::print(&format!("{text}\n"))
+            output::print_json(&document)
         }
         (_, true) => output::print_bytes(&lines),
         _ => output::print(shown),
