@@ -463,8 +463,99 @@ pub enum Statement {
         /// Whether it is a view.
         view: bool,
     },
+    /// `INSERT`, `DELETE` or `UPDATE`.
+    Change {
+        /// Name of the table.
+        name: String,
+        /// What becomes of its rows.
+        change: Change,
+        /// Whether DuckDB runs it too.
+        duck: bool,
+    },
     /// A statement that only Tierloom's session runs, such as a setting.
     Own(String),
+}
+
+/// What a statement does with the rows of a table; columns of the table are qualified by its name.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// Adds rows; columns that are not listed are NULL in them.
+    Insert {
+        /// The columns that get values.
+        columns: Vec<String>,
+        /// The new rows.
+        rows: NewRows,
+    },
+    /// Removes the rows that fulfil all conditions.
+    Delete {
+        /// The conjuncts of `WHERE`.
+        filters: Vec<Expr>,
+    },
+    /// Changes the rows that fulfil all conditions.
+    Update {
+        /// Columns and their new values.
+        set: Vec<(String, Expr)>,
+        /// The conjuncts of `WHERE`.
+        filters: Vec<Expr>,
+    },
+}
+
+/// The rows of an `INSERT`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NewRows {
+    /// Those of a query.
+    Query(Query),
+    /// Those of `VALUES`.
+    Values(Vec<Vec<Expr>>),
+}
+
+impl NewRows {
+    /// The SQL text in the given dialect.
+    pub fn sql(&self, dialect: Dialect) -> String {
+        let rows = match self {
+            NewRows::Query(query) => return query.sql(dialect),
+            NewRows::Values(rows) => rows,
+        };
+        let mut out = String::from("VALUES ");
+        for (index, row) in rows.iter().enumerate() {
+            list(
+                if index == 0 { "(" } else { ", (" },
+                ", ",
+                row,
+                dialect,
+                &mut out,
+            );
+            out.push(')');
+        }
+        out
+    }
+}
+
+impl Change {
+    fn sql(&self, name: &str, dialect: Dialect) -> String {
+        match self {
+            Change::Insert { columns, rows } => {
+                let columns = columns.join(", ");
+                format!("INSERT INTO {name} ({columns}) {}", rows.sql(dialect))
+            }
+            Change::Delete { filters } => {
+                format!("DELETE FROM {name}{}", where_sql(filters, dialect))
+            }
+            Change::Update { set, filters } => {
+                let set = set.iter();
+                let set = set.map(|(column, value)| format!("{column} = {}", value.sql(dialect)));
+                let set = set.collect::<Vec<_>>().join(", ");
+                format!("UPDATE {name} SET {set}{}", where_sql(filters, dialect))
+            }
+        }
+    }
+}
+
+/// The clause `WHERE` with a space before it; nothing if there are no conditions.
+pub fn where_sql(filters: &[Expr], dialect: Dialect) -> String {
+    let mut out = String::new();
+    list(" WHERE ", " AND ", filters, dialect, &mut out);
+    out
 }
 
 impl Statement {
@@ -481,6 +572,7 @@ impl Statement {
             Statement::Drop { name, view } => {
                 format!("DROP {} {name}", if *view { "VIEW" } else { "TABLE" })
             }
+            Statement::Change { name, change, .. } => change.sql(name, dialect),
             Statement::Own(text) => text.clone(),
         }
     }

@@ -57,8 +57,8 @@ impl Case {
 
     /// Runs the case and returns its failure, if it still fails.
     ///
+    /// # Errors
     /// If the engines cannot be set up.
-    /// Engines that cannot be set up.
     pub fn replay(&self) -> Result<Option<Fault>, FuzzError> {
         let mut arena = Arena::open(&self.options, &self.tables, &Host::new()?, None)?;
         for (index, step) in self.steps.iter().enumerate() {
@@ -165,13 +165,18 @@ fn step_json(step: &Step) -> Json {
     let (does, name, query) = match &step.does {
         Does::Query => ("query", None, None),
         Does::CreateTable(name, query) => ("create table", Some(name), Some(query)),
+        Does::Change(name, _) => ("change", Some(name), None),
         Does::Define => ("define", None, None),
         Does::Own => ("own", None, None),
     };
-    json!({
+    let mut made = json!({
         "does": does, "sql": step.sql, "duck": step.duck, "inexact": step.inexact,
         "ordered": step.ordered, "name": name, "query": query,
-    })
+    });
+    if let Does::Change(_, change) = &step.does {
+        made["change"] = json!(change);
+    }
+    made
 }
 
 /// Parses a case; the outer `None` means that a field is missing or has the wrong type.
@@ -240,6 +245,10 @@ fn step_of(json: &Json) -> Option<Step> {
         does: match json.get("does")?.as_str()? {
             "query" => Does::Query,
             "create table" => Does::CreateTable(text("name")?, text("query")?),
+            "change" => {
+                let change = serde_json::from_value(json.get("change")?.clone());
+                Does::Change(text("name")?, change.ok()?)
+            }
             "define" => Does::Define,
             _ => Does::Own,
         },

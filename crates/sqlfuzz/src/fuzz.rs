@@ -1,13 +1,14 @@
 //! The main loop: one case after another, each with new tables and some dozens of statements.
 
 use crate::FuzzError;
-use crate::ast::{Query, Statement};
+use crate::ast::{Change, Dialect, Expr, FromItem, Item, Query, Relation, Select, Statement};
 use crate::case::Case;
 use crate::coverage::Coverage;
 use crate::data::{self, Kind, Known, KnownTable, World};
 use crate::engines::{Duck, Host, Options, Spoil};
-use crate::generate::{Generator, Shape};
+use crate::generate::{Changed, Generator, Shape};
 use crate::judge::{Arena, Fault, Verdict};
+use crate::memory;
 use crate::rng::Rng;
 use crate::shrink::{Draft, Shrinker};
 use crate::step::Step;
@@ -35,6 +36,21 @@ pub struct Fuzzer {
     by_duck: usize,
     /// The counts of this run.
     pub coverage: Coverage,
+    /// The statement of this run that took most memory.
+    pub largest: Option<Largest>,
+}
+
+/// A statement, with the resident memory of the process while it ran in all engines.
+#[derive(Debug, Clone)]
+pub struct Largest {
+    /// The most resident memory.
+    pub peak_mib: u64,
+    /// Resident memory when it had ended.
+    pub after_mib: u64,
+    /// Number of its case.
+    pub case: u64,
+    /// The statement.
+    pub sql: String,
 }
 
 /// A failure after shrinking, with its case file.
@@ -62,6 +78,7 @@ impl Fuzzer {
             folder: folder.to_owned(),
             by_duck: 0,
             coverage: Coverage::default(),
+            largest: None,
         })
     }
 
@@ -115,10 +132,20 @@ impl Fuzzer {
                 views: 0,
                 stale: false,
                 unlike: BTreeSet::new(),
+                next: None,
             };
             let mut failure = None;
             while draft.statements.len() < STATEMENTS && failure.is_none() && !stop() {
                 let (statement, outcome) = story.next();
+                let peak_mib = memory::peak_mib().unwrap_or(0);
+                if self.largest.as_ref().is_none_or(|l| l.peak_mib < peak_mib) {
+                    self.largest = Some(Largest {
+                        peak_mib,
+                        after_mib: memory::resident_mib(),
+                        case: number,
+                        sql: statement.sql(Dialect::DataFusion),
+                    });
+                }
                 draft.statements.push(statement);
                 failure = outcome.failure;
             }
@@ -242,11 +269,20 @@ struct Story<'a, 'b> {
     stale: bool,
     /// Tables and views that may have other rows in DuckDB.
     unlike: BTreeSet<String>,
+    /// The statement that must come next.
+    next: Option<Statement>,
 }
 
 impl Story<'_, '_> {
     fn next(&mut self) -> (Statement, Verdict) {
-        match self.rng.weighted(&[0.83, 0.05, 0.025, 0.015, 0.03, 0.05]) {
+        if let Some(statement) = self.next.take() {
+            let outcome = self.run(&statement);
+            return (statement, outcome);
+        }
+        match self
+            .rng
+            .weighted(&[0.78, 0.05, 0.025, 0.015, 0.03, 0.05, 0.05])
+        {
             1 => self.create_table(),
             2 => self.create_view(),
             3 => self.drop_one(),
@@ -258,6 +294,7 @@ impl Story<'_, '_> {
                 let outcome = self.run(&again);
                 (again, outcome)
             }
+            6 => self.change(),
             _ => self.query(),
         }
     }
@@ -315,6 +352,11 @@ impl Story<'_, '_> {
             Statement::CreateTable { .. } => "tables made of queries",
             Statement::CreateView { .. } => "views",
             Statement::Drop { .. } => "tables and views dropped",
+            Statement::Change { change, .. } => match change {
+                Change::Insert { .. } => "rows inserted",
+                Change::Delete { .. } => "rows deleted",
+                Change::Update { .. } => "rows updated",
+            },
             Statement::Own(_) => "settings",
         };
         self.forget_lost_views();
@@ -413,6 +455,73 @@ impl Story<'_, '_> {
         (statement, outcome)
     }
 
+    /// Changes the rows of a table; the next statement reads all of them.
+    fn change(&mut self) -> (Statement, Verdict) {
+        let is_table = |t: &&KnownTable| !t.name.starts_with('v');
+        let tables: Vec<&KnownTable> = self.world.tables.iter().filter(is_table).collect();
+        if tables.is_empty() {
+            return self.query();
+        }
+        let table = (*self.rng.pick(&tables)).clone();
+        let mut generator = Generator::new(&mut self.rng, &self.world);
+        let changed = generator.change(&table);
+        let duck = generator.duck;
+        let Changed {
+            change,
+            rows,
+            columns,
+        } = changed;
+        let same = duck && self.same_after(&table.name, &change);
+        let name = table.name.clone();
+        let statement = Statement::Change {
+            name: name.clone(),
+            change,
+            duck: same,
+        };
+        let outcome = self.run(&statement);
+        if outcome.failure.is_none() {
+            if outcome.refused.is_none() {
+                if !same {
+                    self.note_unlike(&name, false);
+                    self.stale |= self.views > 0;
+                }
+                let less = |(old, new): (&Known, &Known)| {
+                    (old.tame && !new.tame) || (old.exact && !new.exact)
+                };
+                if table.columns.iter().zip(&columns).any(less) {
+                    self.forget_exactness(&name);
+                }
+                self.know(name.clone(), columns, rows);
+            }
+            let all = self.world.table(&name).map(all_rows);
+            self.next = all.map(|all| self.without_duck_over_views(all));
+        }
+        (statement, outcome)
+    }
+
+    /// Whether a table has the same rows in DuckDB after a change if it had them before.
+    fn same_after(&self, name: &str, change: &Change) -> bool {
+        let read = format!("{change:?}");
+        let over_view = self.stale && read.contains("\"v");
+        let unlike = |other: &String| other == name || read.contains(&format!("Table({other:?})"));
+        !over_view && !self.unlike.iter().any(unlike)
+    }
+
+    /// Takes back what relied on sums of a column of `name` being exact.
+    fn forget_exactness(&mut self, name: &str) {
+        let named = format!("Table({name:?})");
+        self.asked.retain(|asked| {
+            let read = format!("{asked:?}");
+            !read.contains(&named) && !read.contains("Table(\"v")
+        });
+        let views = self.world.tables.iter_mut();
+        for view in views.filter(|t| t.name.starts_with('v')) {
+            for column in &mut view.columns {
+                (column.tame, column.exact) = (false, false);
+            }
+        }
+    }
+
     fn drop_one(&mut self) -> (Statement, Verdict) {
         let own = |t: &&KnownTable| t.name.starts_with("made") || t.name.starts_with('v');
         let names: Vec<String> = self
@@ -507,5 +616,27 @@ impl Story<'_, '_> {
         }
         self.asked
             .retain(|asked| !format!("{asked:?}").contains(" OVER ("));
+    }
+}
+
+/// A query for all rows of `table`.
+fn all_rows(table: &KnownTable) -> Statement {
+    let item = |(number, column): (usize, &Known)| Item {
+        expr: Expr::column(&table.name, &column.name),
+        name: format!("c{number}"),
+        inexact: !column.exact,
+    };
+    let from = FromItem {
+        relation: Relation::table(&table.name, &table.name),
+        joins: Vec::new(),
+    };
+    let select = Select {
+        items: table.columns.iter().enumerate().map(item).collect(),
+        from: vec![from],
+        ..Select::default()
+    };
+    Statement::Query {
+        query: Query::of(select),
+        duck: true,
     }
 }

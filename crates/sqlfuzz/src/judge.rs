@@ -254,8 +254,9 @@ impl<'a> Arena<'a> {
     fn define(&mut self, step: &Step) -> Verdict {
         let ours = timed(&mut self.tierloom, &step.sql).0;
         // The others keep what they had, too.
+        let changes = matches!(step.does, Does::Change(..));
         if let Err(message) = &ours
-            && excuses::leaves_range(message)
+            && (excuses::leaves_range(message) || (changes && excuses::overflows(message)))
         {
             return Verdict {
                 refused: Some(message.clone()),
@@ -270,6 +271,7 @@ impl<'a> Arena<'a> {
                 }
                 other => other,
             },
+            Does::Change(name, change) => self.plain.change(name, change, LIMIT),
             // A view that could not be created again does not exist in plain DataFusion.
             _ => self.plain.define(
                 &step.sql.replace("DROP VIEW ", "DROP VIEW IF EXISTS "),
@@ -313,7 +315,9 @@ impl<'a> Arena<'a> {
                 ..Verdict::default()
             },
             (Ok(_), Err(message)) => match &step.does {
-                Does::CreateTable(name, _) if excuses::is_of_plain_alone(&message) => {
+                Does::CreateTable(name, _) | Does::Change(name, _)
+                    if excuses::is_of_plain_alone(&message) =>
+                {
                     self.share(name, message)
                 }
                 _ => only("plain DataFusion", message),
@@ -324,7 +328,7 @@ impl<'a> Arena<'a> {
 }
 
 impl Arena<'_> {
-    /// Gives plain DataFusion the rows of the table `name`, which only Tierloom could make, and
+    /// Gives plain DataFusion the rows of the table `name`, which only Tierloom could make or change, and
     /// leaves DuckDB out from now on. `why` is the error of plain DataFusion.
     fn share(&mut self, name: &str, why: String) -> Verdict {
         let rows = self.answer(&format!("SELECT * FROM {name}"));

@@ -18,6 +18,7 @@ mod excuses;
 pub mod fuzz;
 pub mod generate;
 pub mod judge;
+pub mod memory;
 pub mod panics;
 pub mod rng;
 pub mod shrink;

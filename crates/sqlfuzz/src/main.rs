@@ -10,7 +10,7 @@ use tierloom_memory::router::TierAllocator;
 use tierloom_sqlfuzz::case::Case;
 use tierloom_sqlfuzz::engines::Duck;
 use tierloom_sqlfuzz::fuzz::Fuzzer;
-use tierloom_sqlfuzz::{FuzzError, panics};
+use tierloom_sqlfuzz::{FuzzError, memory, panics};
 
 /// Same as in `tierloom` itself: operator memory is routed below mimalloc.
 #[global_allocator]
@@ -18,6 +18,9 @@ static ALLOCATOR: TierAllocator<mimalloc::MiMalloc> = TierAllocator::new(mimallo
 
 /// Limit for the growth of resident memory after the first cases, which shows leaks.
 const MOST_GROWTH_MIB: u64 = 768;
+
+/// Growth of resident memory after a case that is printed at once.
+const STEP_MIB: u64 = 64;
 
 /// Number of cases after which memory is taken to have its normal size.
 const WARM_CASES: u64 = 30;
@@ -105,7 +108,6 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
     let mut fuzzer = Fuzzer::new(seed, duck, &args.out)?;
     let (mut failures, mut by_duck) = (0, 0);
     let (mut warm, mut most) = (None, 0);
-    let mut largest = (0, args.first);
     let mut number = args.first;
     while !stop() && failures < args.failures && args.cases.is_none_or(|n| number < args.first + n)
     {
@@ -120,12 +122,12 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
             };
             println!("{word} {}\n    {}", failure.path.display(), failure.message);
         }
-        if let Some(peak) = peak_mib() {
-            largest = largest.max((peak, number));
-        }
         number += 1;
         if number - args.first >= WARM_CASES {
-            let now = resident_mib();
+            let now = memory::resident_mib();
+            if now > most + STEP_MIB {
+                println!("memory: {now} MiB after case {}", number - 1);
+            }
             most = most.max(now);
             warm.get_or_insert(now);
         }
@@ -141,36 +143,20 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
     let mut fine = failures == 0;
     if let Some(warm) = warm {
         println!("memory: {warm} MiB after {WARM_CASES} cases, {most} MiB at most after a case");
-        let (peak, case) = largest;
-        println!("memory: {peak} MiB at most within a case, which was case {case}");
+        println!("memory: {} MiB at the end", memory::resident_mib());
         if most > warm + MOST_GROWTH_MIB {
             println!("FAILED: memory grew by more than {MOST_GROWTH_MIB} MiB");
             fine = false;
         }
     }
+    if let Some(most) = &fuzzer.largest {
+        println!(
+            "memory: {} MiB at most within a statement, {} MiB after it; case {}:\n    {}",
+            most.peak_mib, most.after_mib, most.case, most.sql
+        );
+    }
     println!(
         "seed {seed}: {failures} failures, {by_duck} other answers that DuckDB alone gives otherwise"
     );
     Ok(fine)
-}
-
-/// Resident memory of this process in MiB; 0 if it cannot be read.
-fn resident_mib() -> u64 {
-    status_mib("VmRSS:").unwrap_or(0)
-}
-
-/// The most resident memory since the last call, in MiB, if the kernel counts it anew.
-fn peak_mib() -> Option<u64> {
-    let peak = status_mib("VmHWM:");
-    // "5" sets the high-water mark back to what is resident now, see proc_pid_clear_refs(5).
-    std::fs::write("/proc/self/clear_refs", "5").ok()?;
-    peak
-}
-
-/// A line of `/proc/self/status` that is in kB, in MiB.
-fn status_mib(name: &str) -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
-    Some(kib / 1024)
 }

@@ -1,6 +1,7 @@
 //! Statements as text, in the dialects of the engines.
 
-use crate::ast::{Dialect, Statement};
+use crate::ast::{Change, Dialect, Statement, where_sql};
+use serde::{Deserialize, Serialize};
 
 /// A statement as text, with what is needed to compare its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,10 +25,58 @@ pub enum Does {
     Query,
     /// Creates the table of this name from the rows of this query.
     CreateTable(String, String),
+    /// Changes the rows of the table of this name.
+    Change(String, ChangeText),
     /// Creates or drops a view, or drops a table.
     Define,
     /// Runs on Tierloom only.
     Own,
+}
+
+/// A change of a table's rows, as parts of statements in DataFusion's dialect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ChangeText {
+    /// Adds the rows of a query.
+    Insert {
+        /// The columns that get values.
+        columns: Vec<String>,
+        /// The query.
+        rows: String,
+    },
+    /// Removes rows.
+    Delete {
+        /// The clause `WHERE`, if there is one.
+        filter: String,
+    },
+    /// Changes rows.
+    Update {
+        /// Columns and their new values.
+        set: Vec<(String, String)>,
+        /// The clause `WHERE`, if there is one.
+        filter: String,
+    },
+}
+
+impl ChangeText {
+    fn of(change: &Change) -> ChangeText {
+        let dialect = Dialect::DataFusion;
+        match change {
+            Change::Insert { columns, rows } => ChangeText::Insert {
+                columns: columns.clone(),
+                rows: rows.sql(dialect),
+            },
+            Change::Delete { filters } => ChangeText::Delete {
+                filter: where_sql(filters, dialect),
+            },
+            Change::Update { set, filters } => ChangeText::Update {
+                set: set
+                    .iter()
+                    .map(|(c, v)| (c.clone(), v.sql(dialect)))
+                    .collect(),
+                filter: where_sql(filters, dialect),
+            },
+        }
+    }
 }
 
 impl Step {
@@ -57,6 +106,11 @@ impl Step {
                     ..step
                 }
             }
+            Statement::Change { name, change, duck } => Step {
+                does: Does::Change(name.clone(), ChangeText::of(change)),
+                duck: step.duck.filter(|_| *duck),
+                ..step
+            },
             Statement::CreateView { .. } | Statement::Drop { .. } => step,
             Statement::Own(_) => Step {
                 does: Does::Own,

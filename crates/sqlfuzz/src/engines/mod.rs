@@ -1,5 +1,6 @@
 //! The three engines whose results are compared.
 
+mod changes;
 mod duckdb;
 mod plain;
 mod tierloom;

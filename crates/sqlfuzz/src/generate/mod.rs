@@ -5,6 +5,7 @@
 //! types, can be asked at all.
 
 mod aggregates;
+mod changes;
 mod common_tables;
 mod expressions;
 mod literal;
@@ -13,6 +14,8 @@ mod shapes;
 mod star;
 mod subqueries;
 mod windows;
+
+pub(crate) use changes::Changed;
 
 use crate::ast::{Expr, Item, Order, Query, Statement};
 use crate::data::{Kind, Known, KnownTable, World};

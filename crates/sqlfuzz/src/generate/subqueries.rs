@@ -39,7 +39,8 @@ impl Generator<'_> {
         (Query::of(select), known)
     }
 
-    fn subquery_condition(&mut self, outer: &Scope) -> Expr {
+    /// A condition on columns of `outer` that has a subquery.
+    pub(crate) fn subquery_condition(&mut self, outer: &Scope) -> Expr {
         let choice = self.rng.below(10);
         let table = self.any_table();
         let (relation, columns) = self.relation(table);

@@ -1,7 +1,8 @@
 //! Smaller variants of a statement, each with one part removed.
 
 use crate::ast::{
-    Body, Expr, FromItem, Grouping, Join, Query, Relation, RelationKind, Select, Statement,
+    Body, Change, Expr, FromItem, Grouping, Join, NewRows, Query, Relation, RelationKind, Select,
+    Statement,
 };
 
 /// All statements that are one step smaller.
@@ -25,8 +26,55 @@ pub fn of_statement(statement: &Statement) -> Vec<Statement> {
                 query,
             })
             .collect(),
+        Statement::Change { name, change, duck } => of_change(change)
+            .into_iter()
+            .map(|change| Statement::Change {
+                name: name.clone(),
+                change,
+                duck: *duck,
+            })
+            .collect(),
         Statement::Drop { .. } | Statement::Own(_) => Vec::new(),
     }
+}
+
+fn of_change(change: &Change) -> Vec<Change> {
+    match change {
+        Change::Insert { columns, rows } => {
+            let smaller = match rows {
+                NewRows::Query(query) => of_query(query).into_iter().map(NewRows::Query).collect(),
+                NewRows::Values(rows) if rows.len() > 1 => {
+                    without_each(rows).map(NewRows::Values).collect()
+                }
+                NewRows::Values(_) => Vec::new(),
+            };
+            let with = |rows| Change::Insert {
+                columns: columns.clone(),
+                rows,
+            };
+            smaller.into_iter().map(with).collect()
+        }
+        Change::Delete { filters } => without_each(filters)
+            .map(|filters| Change::Delete { filters })
+            .collect(),
+        Change::Update { set, filters } => {
+            let fewer = without_each(filters).map(|filters| (set.clone(), filters));
+            let sets = without_each(set).filter(|set| !set.is_empty());
+            let sets = sets.map(|set| (set, filters.clone()));
+            let all = fewer.chain(sets);
+            all.map(|(set, filters)| Change::Update { set, filters })
+                .collect()
+        }
+    }
+}
+
+/// `all` without each of its members in turn.
+fn without_each<T: Clone>(all: &[T]) -> impl Iterator<Item = Vec<T>> {
+    (0..all.len()).map(|at| {
+        let mut fewer = all.to_vec();
+        fewer.remove(at);
+        fewer
+    })
 }
 
 fn of_query(query: &Query) -> Vec<Query> {
