@@ -350,6 +350,15 @@ pub fn shown(row: &[Cell]) -> String {
     row.iter().map(Cell::shown).collect::<Vec<_>>().join(", ")
 }
 
+/// Whether two types are the same but for the width of the keys of dictionaries: a column that
+/// takes new rows may get wider ones before it needs them.
+fn same_type(one: &DataType, other: &DataType) -> bool {
+    match (one, other) {
+        (DataType::Dictionary(_, one), DataType::Dictionary(_, other)) => one == other,
+        _ => one == other,
+    }
+}
+
 fn types_differ(one: &Rows, other: &Rows) -> Option<String> {
     let (a, b) = (one.schema.fields(), other.schema.fields());
     if a.len() != b.len() {
@@ -358,7 +367,7 @@ fn types_differ(one: &Rows, other: &Rows) -> Option<String> {
     let differs = a
         .iter()
         .zip(b.iter())
-        .find(|(a, b)| a.data_type() != b.data_type() || a.name() != b.name());
+        .find(|(a, b)| !same_type(a.data_type(), b.data_type()) || a.name() != b.name());
     differs.map(|(a, b)| {
         format!(
             "column {} {}, not {} {}",

@@ -442,6 +442,7 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
             let uncalled = none && excuses::is_not_implemented(&message);
             let refused = excuses::leaves_range(&message)
                 || excuses::overflows(&message)
+                || excuses::cannot_cast(&message)
                 || excuses::loses_an_order(&message);
             if refused || uncalled {
                 return Verdict {

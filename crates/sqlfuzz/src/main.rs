@@ -10,20 +10,12 @@ use tierloom_memory::router::TierAllocator;
 use tierloom_sqlfuzz::case::Case;
 use tierloom_sqlfuzz::engines::Duck;
 use tierloom_sqlfuzz::fuzz::Fuzzer;
-use tierloom_sqlfuzz::{FuzzError, memory, panics};
+use tierloom_sqlfuzz::memory::{self, Growth, MOST_GROWTH_MIB};
+use tierloom_sqlfuzz::{FuzzError, panics};
 
 /// Same as in `tierloom` itself: operator memory is routed below mimalloc.
 #[global_allocator]
 static ALLOCATOR: TierAllocator<mimalloc::MiMalloc> = TierAllocator::new(mimalloc::MiMalloc);
-
-/// Limit for the growth of resident memory after the first cases, which shows leaks.
-const MOST_GROWTH_MIB: u64 = 768;
-
-/// Growth of resident memory after a case that is printed at once.
-const STEP_MIB: u64 = 64;
-
-/// Number of cases after which memory is taken to have its normal size.
-const WARM_CASES: u64 = 30;
 
 /// Runs random SQL on random data in Tierloom, plain DataFusion and DuckDB, and compares the rows.
 #[derive(Parser)]
@@ -107,7 +99,7 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
     let stop = || until.is_some_and(|until| Instant::now() > until);
     let mut fuzzer = Fuzzer::new(seed, duck, &args.out)?;
     let (mut failures, mut by_duck) = (0, 0);
-    let (mut warm, mut most) = (None, 0);
+    let mut growth = Growth::default();
     let mut number = args.first;
     while !stop() && failures < args.failures && args.cases.is_none_or(|n| number < args.first + n)
     {
@@ -123,13 +115,9 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
             println!("{word} {}\n    {}", failure.path.display(), failure.message);
         }
         number += 1;
-        if number - args.first >= WARM_CASES {
-            let now = memory::resident_mib();
-            if now > most + STEP_MIB {
-                println!("memory: {now} MiB after case {}", number - 1);
-            }
-            most = most.max(now);
-            warm.get_or_insert(now);
+        let now = memory::resident_mib();
+        if growth.add(now) {
+            println!("memory: {now} MiB after case {}", number - 1);
         }
     }
     let time = start.elapsed().as_secs_f64();
@@ -141,10 +129,10 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
         queries as f64 / time
     );
     let mut fine = failures == 0;
-    if let Some(warm) = warm {
-        println!("memory: {warm} MiB after {WARM_CASES} cases, {most} MiB at most after a case");
-        println!("memory: {} MiB at the end", memory::resident_mib());
-        if most > warm + MOST_GROWTH_MIB {
+    println!("memory: {} MiB at most after a case", growth.most());
+    if let Some((first, last)) = growth.least() {
+        println!("memory: at least {first} MiB after each of the first cases, {last} of the last");
+        if growth.is_leak() {
             println!("FAILED: memory grew by more than {MOST_GROWTH_MIB} MiB");
             fine = false;
         }

@@ -1,6 +1,6 @@
 //! Free memory of a node, read from sysfs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use tierloom_topology::NodeId;
@@ -60,7 +60,12 @@ pub(crate) fn read(
     match (field("MemTotal"), field("MemFree")) {
         (Some(total), Some(free)) => {
             let cache = field("Active(file)").unwrap_or(0) + field("Inactive(file)").unwrap_or(0);
-            Ok(NodeCapacity::from_meminfo(total, free, cache))
+            let promised = promised_bytes(root, total).unwrap_or(0);
+            Ok(NodeCapacity::from_meminfo(
+                total + promised,
+                free + promised,
+                cache,
+            ))
         }
         _ => Err(MemoryError::File {
             action: "read MemTotal and MemFree from",
@@ -69,6 +74,19 @@ pub(crate) fn read(
             next_step: "lines such as `Node 0 MemFree: 1024 kB` were expected".to_owned(),
         }),
     }
+}
+
+/// Memory that the only node of a virtual machine has beyond the `total_bytes` that its meminfo
+/// counts.
+///
+/// A host may hold memory back (a balloon) and give it when it is first used. Node meminfo counts
+/// what was given, /proc/meminfo all of it. With several nodes it is not known which gets how much.
+fn promised_bytes(root: &Path, total_bytes: u64) -> Option<u64> {
+    let with_memory = root.join("sys/devices/system/node/has_memory");
+    let only_node: u32 = read_text(&with_memory).ok()?.trim().parse().ok()?;
+    let text = read_text(&root.join("proc/meminfo")).ok()?;
+    let promised = meminfo_bytes(&text, "MemTotal:")?.checked_sub(total_bytes)?;
+    (only_node == 0).then_some(promised)
 }
 
 fn read_pool(
@@ -95,10 +113,10 @@ fn read_pool(
     })
 }
 
-fn read_text(path: &PathBuf) -> Result<String, MemoryError> {
+fn read_text(path: &Path) -> Result<String, MemoryError> {
     std::fs::read_to_string(path).map_err(|source| MemoryError::File {
         action: "read free memory from",
-        path: path.clone(),
+        path: path.to_owned(),
         source,
         next_step: "mount sysfs and procfs (in containers they may be hidden)".to_owned(),
     })
@@ -125,6 +143,32 @@ mod tests {
         let cached = NodeCapacity::from_meminfo(64 * gib, 10 * gib, 20 * gib);
         assert_eq!(cached.free_bytes, 28 * gib);
         assert_eq!(NodeCapacity::from_meminfo(gib, 0, 0).free_bytes, 0);
+    }
+
+    #[test]
+    fn what_a_balloon_holds_back_counts_as_free_on_the_only_node_and_on_no_other() {
+        let root = tempfile::tempdir().unwrap();
+        let nodes = root.path().join("sys/devices/system/node");
+        std::fs::create_dir_all(nodes.join("node0")).unwrap();
+        std::fs::create_dir_all(root.path().join("proc")).unwrap();
+        let gib = 1_u64 << 20;
+        let meminfo = |total: u64, free: u64, prefix: &str| {
+            format!("{prefix}MemTotal: {total} kB\n{prefix}MemFree: {free} kB\n")
+        };
+        let node = meminfo(12 * gib, 8 * gib, "Node 0 ");
+        std::fs::write(nodes.join("node0/meminfo"), node).unwrap();
+        std::fs::write(
+            root.path().join("proc/meminfo"),
+            meminfo(24 * gib, 20 * gib, ""),
+        )
+        .unwrap();
+        let free_gib = |nodes_with_memory: &str| {
+            std::fs::write(nodes.join("has_memory"), nodes_with_memory).unwrap();
+            let capacity = read(root.path(), NodeId(0), PageSize::Base).unwrap();
+            (capacity.free_bytes + capacity.margin_bytes) >> 30
+        };
+        assert_eq!(free_gib("0\n"), 20);
+        assert_eq!(free_gib("0-1\n"), 8);
     }
 
     #[test]

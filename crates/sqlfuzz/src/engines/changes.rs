@@ -61,6 +61,13 @@ impl PlainEngine {
         limit: Duration,
     ) -> Result<RecordBatch, String> {
         let new = joined(&self.rows(rows, limit)?)?;
+        if new.num_columns() != names.len() {
+            return Err(format!(
+                "{} values for {} columns",
+                new.num_columns(),
+                names.len()
+            ));
+        }
         let schema = before.schema();
         let columns = schema.fields().iter().zip(before.columns());
         let columns = columns.map(|(field, old)| {
