@@ -6,6 +6,7 @@
 
 use crate::EngineError;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
+use crate::join_order::{JoinOrder, JoinOrderOptions};
 use crate::plan_cache::PlanCache;
 use crate::planning;
 use crate::provider::PlacedTableProvider;
@@ -55,6 +56,8 @@ pub struct EngineOptions {
     pub big_joins: BigJoinOptions,
     /// Which group-bys count as large.
     pub big_aggregates: BigAggregateOptions,
+    /// Which joins are put into another order than that of the text.
+    pub join_order: JoinOrderOptions,
     /// Placement of operator memory; `None` to neither route nor count it.
     ///
     /// Routing is process-wide: the engine created last decides.
@@ -74,6 +77,7 @@ impl EngineOptions {
             big_tables: true,
             big_joins: BigJoinOptions::default(),
             big_aggregates: BigAggregateOptions::default(),
+            join_order: JoinOrderOptions::default(),
             routing: Some(RoutingOptions::default()),
         }
     }
@@ -88,6 +92,7 @@ impl EngineOptions {
             big_tables: false,
             big_joins: BigJoinOptions::default(),
             big_aggregates: BigAggregateOptions::default(),
+            join_order: JoinOrderOptions::default(),
             routing: None,
         }
     }
@@ -493,7 +498,7 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         .with_config(config)
         .with_default_features()
         .with_analyzer_rule(Arc::new(NoMergedOuterColumns));
-    let mut builder = corrected(builder).with_optimizer_rules(rules(options.tuned));
+    let mut builder = corrected(builder).with_optimizer_rules(rules(options));
     if options.tuned {
         let functions = builder.aggregate_functions().get_or_insert_default();
         functions.push(checked_sum());
@@ -530,17 +535,21 @@ fn tune(config: &mut SessionConfig) {
 /// DataFusion's logical rules plus ours.
 ///
 /// [`PlainAntiJoins`] comes after the rule that makes joins of subqueries, because that one creates
-/// the NULL-aware joins; with `tuned`, [`StarJoinOrder`] after filters were pushed down to the
-/// tables, because it samples them there.
-fn rules(tuned: bool) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+/// the NULL-aware joins; with `tuned`, [`JoinOrder`] and [`StarJoinOrder`] after filters were pushed
+/// down to the tables, because they sample them there.
+fn rules(options: &EngineOptions) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = logical_rules();
     let mut after = |name: &str, rule: Arc<dyn OptimizerRule + Send + Sync>| {
         let at = rules.iter().position(|r| r.name() == name);
         rules.insert(at.map_or(rules.len(), |i| i + 1), rule);
     };
     after("decorrelate_predicate_subquery", Arc::new(PlainAntiJoins));
-    if tuned {
+    if options.tuned {
         after("push_down_filter", Arc::new(StarJoinOrder));
+        after(
+            "push_down_filter",
+            Arc::new(JoinOrder::new(options.join_order.clone())),
+        );
     }
     rules
 }

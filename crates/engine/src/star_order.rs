@@ -229,7 +229,7 @@ fn owner(expr: &Expr, leaves: &[Arc<LogicalPlan>]) -> Option<usize> {
 }
 
 /// The placed table under filters, projections and aliases.
-fn placed_table(plan: &LogicalPlan) -> Option<Arc<PlacedTable>> {
+pub(crate) fn placed_table(plan: &LogicalPlan) -> Option<Arc<PlacedTable>> {
     match plan {
         LogicalPlan::TableScan(scan) => {
             let provider = source_as_provider(&scan.source).ok()?;
@@ -247,7 +247,7 @@ fn placed_table(plan: &LogicalPlan) -> Option<Arc<PlacedTable>> {
 /// Share of a dimension's rows that its filters keep, from a sample.
 ///
 /// 1 without a filter or if it cannot be evaluated.
-fn kept_share(plan: &LogicalPlan, props: &ExecutionProps) -> f64 {
+pub(crate) fn kept_share(plan: &LogicalPlan, props: &ExecutionProps) -> f64 {
     match plan {
         LogicalPlan::Filter(filter) => {
             let own = sampled_share(&filter.predicate, &filter.input, props).unwrap_or(1.0);

@@ -249,6 +249,7 @@ fn options(rng: &mut Rng) -> Options {
         big_join_rows: lowered.then(|| rng.below(4)),
         dense_keys: rng.chance(85),
         big_groups: (lowered || rng.chance(30)).then(|| rng.below(3)),
+        join_order_rows: rng.chance(60).then(|| rng.below(100)),
         fused: rng.chance(80),
         routed: rng.chance(60),
         placement: (*rng.pick(&placements)).into(),

@@ -10,6 +10,7 @@ mod code_filters;
 #[path = "../common/mod.rs"]
 mod common;
 mod encodings;
+mod join_order;
 mod plans;
 mod pooled;
 mod star;

@@ -29,6 +29,10 @@ pub struct Options {
     pub dense_keys: bool,
     /// Groups from which a group-by uses Tierloom's own operator; `None` for the default.
     pub big_groups: Option<usize>,
+    /// Rows of an intermediate result from which Tierloom may change the order of joins; `None` for
+    /// the default.
+    #[serde(default)]
+    pub join_order_rows: Option<usize>,
     /// Whether star joins may be fused.
     pub fused: bool,
     /// Whether operator memory is routed.

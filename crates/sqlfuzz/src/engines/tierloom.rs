@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use tierloom_engine::bigjoin::{BigAggregateOptions, BigJoinOptions};
 use tierloom_engine::routing::RoutingOptions;
 use tierloom_engine::star::StarExec;
-use tierloom_engine::{EngineOptions, PlacedScanExec};
+use tierloom_engine::{EngineOptions, JoinOrderOptions, PlacedScanExec};
 use tierloom_memory::{FakeBackend, FakeNode, PageSize, fake_topology};
 use tierloom_sql::{CollectedRows, CsvOptions, SqlOptions, SqlSession, Watch, split};
 
@@ -66,6 +66,9 @@ impl Tierloom {
         }
         if let Some(min_groups) = options.big_groups {
             engine.big_aggregates = BigAggregateOptions { min_groups };
+        }
+        if let Some(min_rows) = options.join_order_rows {
+            engine.join_order = JoinOrderOptions { min_rows };
         }
         engine.routing = options.routed.then(RoutingOptions::default);
         let session = SqlSession::new(SqlOptions {

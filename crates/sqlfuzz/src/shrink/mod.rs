@@ -233,7 +233,7 @@ impl<'a> Shrinker<'a> {
     }
 
     fn settings(&mut self) {
-        let simple: [fn(&mut Options); 8] = [
+        let simple: [fn(&mut Options); 9] = [
             |o| o.placement = "dram".into(),
             |o| o.routed = false,
             |o| o.threads = 1,
@@ -241,6 +241,7 @@ impl<'a> Shrinker<'a> {
             |o| o.batch_rows = 16 * 1024,
             |o| o.big_groups = None,
             |o| o.big_join_rows = None,
+            |o| o.join_order_rows = None,
             |o| o.dense_keys = false,
         ];
         for change in simple {

@@ -156,7 +156,8 @@ pub fn query(
     Ok((both.filter(|m| !m.times_ms.is_empty()).collect(), stopped))
 }
 
-/// Times a query from its text to its answer, as a client would.
+/// Times a query from its text to its answer, as a client would that sends it for the first time:
+/// the plan is made each time and not found in the cache.
 fn from_text(
     session: &Session<'_>,
     engine: &Engine,
@@ -164,6 +165,7 @@ fn from_text(
 ) -> Result<(), RunError> {
     let query = measured.query.clone();
     for _ in 0..session.plan.repeat {
+        engine.forget_plans();
         let start = Instant::now();
         let planned = engine
             .plan(query.id, &query.sql)
