@@ -245,6 +245,21 @@ mod tests {
     }
 
     #[test]
+    fn a_statement_is_found_at_another_place_of_a_script() {
+        let engine = Engine::new(EngineOptions::plain(1)).unwrap();
+        engine
+            .context()
+            .register_table("t", table(vec![1]))
+            .unwrap();
+        let plan = |sql: &str| engine.plan("query", sql).unwrap();
+        let first = plan("select sum(a) from t");
+        let later = plan("\n\n      select sum(a) from t ");
+        assert!(Arc::ptr_eq(first.plan(), later.plan()));
+        let other = plan("select sum( a) from t");
+        assert!(!Arc::ptr_eq(first.plan(), other.plan()));
+    }
+
+    #[test]
     fn what_chance_or_time_decides_is_planned_each_time() {
         let engine = Engine::new(EngineOptions::plain(1)).unwrap();
         engine

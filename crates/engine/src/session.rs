@@ -331,7 +331,9 @@ impl Engine {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<PlannedQuery, EngineError> {
         let start = Instant::now();
-        let found = self.handle.block_on(self.plans.find(&self.context, sql));
+        // Lines before it say where a statement is in a script; they mean nothing else.
+        let key = sql.trim();
+        let found = self.handle.block_on(self.plans.find(&self.context, key));
         if let Some(plan) = found {
             let planning = start.elapsed();
             return Ok(PlannedQuery { plan, planning });
@@ -340,7 +342,7 @@ impl Engine {
         let planned = self.aside(name, levels, stop, async move {
             planning::query(&context, &text).await
         })?;
-        self.plans.keep(sql, &planned.plan, planned.sources);
+        self.plans.keep(key, &planned.plan, planned.sources);
         Ok(PlannedQuery {
             plan: planned.plan,
             planning: start.elapsed(),

@@ -3,18 +3,21 @@
 //! CREATE TABLE with columns is a change (`change/`); here it requires a query.
 
 use super::catalog::check_names;
+use super::change::Rules;
 use super::error::SqlError;
 use super::planner::Planner;
 use super::run::{CollectedRows, Outcome, StatementTiming, Unit, Watch, said};
 use super::script::Piece;
 use super::session::SqlSession;
-use super::source::{CsvOptions, Source};
+use super::source::{CsvOptions, Declared, Source};
 use super::storage::Home;
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::logical_expr::{
     CreateExternalTable, CreateMemoryTable, CreateView, DdlStatement, DropTable, DropView,
     LogicalPlan,
 };
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 impl SqlSession {
@@ -103,16 +106,15 @@ impl SqlSession {
     ) -> Result<Outcome, SqlError> {
         let name = &self.catalog.key(&table.name)?;
         let refused = [
-            (!table.schema.fields().is_empty(), "a list of columns"),
-            (!table.table_partition_cols.is_empty(), "PARTITIONED BY"),
+            (!table.constraints.is_empty(), "a key or another constraint"),
+            (!table.column_defaults.is_empty(), "a default"),
             (!table.order_exprs.is_empty(), "WITH ORDER"),
             (table.unbounded, "UNBOUNDED"),
             (table.temporary, "TEMPORARY"),
-            (table.locations.len() != 1, "several locations"),
         ];
         if let Some((_, what)) = refused.iter().find(|(given, _)| *given) {
             return Err(SqlError::input(format!(
-                "{what} is not taken here: CREATE EXTERNAL TABLE name STORED AS csv|parquet|arrow LOCATION 'file or folder' loads the rows into memory, with the columns that the files have"
+                "{what} is not taken here: CREATE EXTERNAL TABLE name [(columns)] STORED AS csv|parquet|arrow [PARTITIONED BY (columns)] LOCATION 'file, folder or pattern' loads the rows into memory"
             )));
         }
         check_either(table.or_replace, table.if_not_exists)?;
@@ -121,7 +123,11 @@ impl SqlSession {
         }
         self.catalog.check_new_name(name, table.or_replace)?;
         let csv = csv_options(table)?;
-        let source = Source::open(Path::new(location(&table.locations[0])?), csv)?;
+        let paths = table.locations.iter();
+        let paths = paths.map(|text| location(text).map(PathBuf::from));
+        let paths = paths.collect::<Result<Vec<_>, _>>()?;
+        let (declared, rules) = declared(table)?;
+        let source = Source::external(&paths, csv, declared)?;
         // The content of the files decides; another STORED AS is an error.
         if !table.file_type.eq_ignore_ascii_case(source.kind_word()) {
             return Err(SqlError::input(format!(
@@ -132,6 +138,7 @@ impl SqlSession {
             )));
         }
         let loaded = self.load_source(name, &source, watch)?;
+        self.catalog.set_rules(name, Arc::new(rules));
         Ok(said(
             format!("table {name}: {} rows, loaded into memory", loaded.rows),
             start,
@@ -228,6 +235,45 @@ fn location(text: &str) -> Result<&str, SqlError> {
         ))),
         None => Ok(text),
     }
+}
+
+/// The columns that a statement declares for its files, and what they demand of later rows.
+fn declared(table: &CreateExternalTable) -> Result<(Declared, Rules), SqlError> {
+    let all = table.schema.inner().fields();
+    let is_partition = |name: &str| table.table_partition_cols.iter().any(|p| p == name);
+    let columns: Vec<_> = all
+        .iter()
+        .filter(|field| !is_partition(field.name()))
+        .cloned()
+        .collect();
+    let partition = |name: &String| {
+        let declared = all.iter().find(|field| field.name() == name).cloned();
+        declared.unwrap_or_else(|| Arc::new(Field::new(name, DataType::Utf8, true)))
+    };
+    let partitions: Vec<_> = table.table_partition_cols.iter().map(partition).collect();
+    let names = &table.table_partition_cols;
+    if let Some((_, twice)) = names
+        .iter()
+        .enumerate()
+        .find(|(at, n)| names[..*at].contains(n))
+    {
+        return Err(SqlError::input(format!(
+            "{twice} is named twice in PARTITIONED BY"
+        )));
+    }
+    let never_null = all.iter().filter(|field| !field.is_nullable());
+    let rules = Rules {
+        not_null: never_null.map(|field| field.name().clone()).collect(),
+        ..Rules::default()
+    };
+    let columns = (!columns.is_empty()).then(|| Arc::new(Schema::new(columns)));
+    Ok((
+        Declared {
+            columns,
+            partitions,
+        },
+        rules,
+    ))
 }
 
 fn csv_options(table: &CreateExternalTable) -> Result<CsvOptions, SqlError> {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// Bad input that names the column: types of different kinds, or a value that does not fit.
-pub(super) fn assigned(
+pub(in super::super) fn assigned(
     values: &ArrayRef,
     column: &str,
     data_type: &DataType,

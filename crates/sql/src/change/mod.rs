@@ -39,6 +39,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use target::quoted;
 
+pub(super) use assign::assigned;
 pub(super) use extra::ExtraTables;
 pub(super) use rules::Rules;
 

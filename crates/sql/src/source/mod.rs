@@ -8,6 +8,8 @@
 //! Errors name the file, and the line where the format has lines.
 
 mod csv;
+mod declared;
+mod files;
 mod fingerprint;
 mod instants;
 mod int96;
@@ -25,6 +27,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) use declared::Declared;
+use declared::Shape;
 pub(crate) use fingerprint::Fingerprint;
 
 /// Rows per batch that is read.
@@ -125,11 +129,22 @@ struct FileSummary {
 pub struct Source {
     path: PathBuf,
     kind: SourceFormat,
-    files: Vec<(PathBuf, u64)>,
-    schema: SchemaRef,
+    files: Vec<SourceFile>,
+    /// The columns that files are read with.
+    file_schema: SchemaRef,
+    shape: Option<Arc<Shape>>,
     array_bytes: u64,
     rows: Option<u64>,
     csv: CsvOptions,
+}
+
+/// A file of a source.
+#[derive(Debug)]
+struct SourceFile {
+    path: PathBuf,
+    bytes: u64,
+    /// The values of partitions, in the order of their columns.
+    partitions: Vec<Option<String>>,
 }
 
 impl Source {
@@ -141,7 +156,7 @@ impl Source {
     /// Bad input: nothing there, a file that cannot be parsed, files of several formats, or files
     /// whose columns differ.
     pub fn open(path: &Path, csv: CsvOptions) -> Result<Source, SqlError> {
-        Source::of_files(path, files(path)?, csv)
+        Source::of_files(path, files::at(path)?, csv)
     }
 
     /// Same for `files`, of which there is at least one, that `path` stands for in messages.
@@ -150,7 +165,36 @@ impl Source {
         files: Vec<PathBuf>,
         csv: CsvOptions,
     ) -> Result<Source, SqlError> {
+        Source::of(path, files, csv, None)
+    }
+
+    /// Same for the files at `locations`, of which there is at least one; they may be patterns.
+    pub(super) fn external(
+        locations: &[PathBuf],
+        csv: CsvOptions,
+        declared: Declared,
+    ) -> Result<Source, SqlError> {
+        let partitioned = !declared.partitions.is_empty();
+        let mut found = Vec::new();
+        for location in locations {
+            found.extend(files::meant(location, partitioned)?);
+        }
+        let plain = declared.columns.is_none() && !partitioned;
+        Source::of(&locations[0], found, csv, (!plain).then_some(declared))
+    }
+
+    fn of(
+        path: &Path,
+        files: Vec<PathBuf>,
+        mut csv: CsvOptions,
+        declared: Option<Declared>,
+    ) -> Result<Source, SqlError> {
         let kind = SourceFormat::of(&files[0])?;
+        let columns = declared.as_ref().and_then(|d| d.columns.clone());
+        if columns.is_some() {
+            // The first line is enough to count the columns.
+            csv.infer_rows = 1;
+        }
         let mut parts = Vec::new();
         for file in &files {
             let this = SourceFormat::of(file)?;
@@ -163,24 +207,50 @@ impl Source {
                     kind.name()
                 )));
             }
-            parts.push(match kind {
+            let mut part = match kind {
                 SourceFormat::Csv => csv::inspect(file, &csv)?,
                 SourceFormat::Parquet => parquet::inspect(file)?,
                 SourceFormat::Ipc => ipc::inspect(file)?,
-            });
+            };
+            match &columns {
+                Some(columns) if kind == SourceFormat::Csv => {
+                    part.schema = declared::of_csv(file, &part.schema, csv.header, columns)?;
+                }
+                Some(columns) => declared::check(kind, &part.schema, columns, file)?,
+                None => {}
+            }
+            parts.push(part);
         }
-        let schema = schema::common(&files, &parts, kind)?;
+        if columns.is_some() {
+            // Declared types need no advice on inferring them.
+            csv.infer_rows = 0;
+        }
+        let file_schema = schema::common(&files, &parts, kind)?;
+        let names = declared.iter().flat_map(|d| &d.partitions);
+        let names: Vec<&str> = names.map(|field| field.name().as_str()).collect();
+        let of_path = |(path, part): (PathBuf, &FileSummary)| {
+            Ok(SourceFile {
+                partitions: files::partition_values(&path, &names)?,
+                bytes: part.file_bytes,
+                path,
+            })
+        };
         Ok(Source {
             path: path.to_owned(),
             kind,
-            schema,
             array_bytes: parts.iter().map(|p| p.array_bytes).sum(),
             // `None` as soon as one part has no count.
             rows: parts.iter().map(|p| p.rows).sum(),
             files: files
                 .into_iter()
-                .zip(parts.iter().map(|p| p.file_bytes))
-                .collect(),
+                .zip(&parts)
+                .map(of_path)
+                .collect::<Result<_, SqlError>>()?,
+            shape: match declared {
+                Some(declared) => Some(Arc::new(Shape::new(declared, &file_schema)?)),
+                None => None,
+            },
+            file_schema,
             csv,
         })
     }
@@ -190,9 +260,10 @@ impl Source {
         &self.path
     }
 
-    /// The common schema of all files.
+    /// The columns of the table.
     pub fn schema(&self) -> &SchemaRef {
-        &self.schema
+        let shape = self.shape.as_ref();
+        shape.map_or(&self.file_schema, |shape| shape.schema())
     }
 
     /// Approximate bytes of the rows as Arrow arrays; exact sizes are only known after reading.
@@ -207,7 +278,7 @@ impl Source {
 
     /// Bytes of all files on disk.
     pub fn file_bytes(&self) -> u64 {
-        self.files.iter().map(|(_, bytes)| bytes).sum()
+        self.files.iter().map(|file| file.bytes).sum()
     }
 
     /// Description of the files for messages, such as "3 Parquet files".
@@ -232,7 +303,7 @@ impl Source {
         &'a self,
         advance: &'a dyn Fn(u64),
     ) -> impl Iterator<Item = Result<RecordBatch, SqlError>> + 'a {
-        self.files.iter().flat_map(move |(file, bytes)| {
+        self.files.iter().flat_map(move |file| {
             let rows = match self.open_file(file) {
                 Ok(rows) => rows,
                 // The error becomes the iterator's only item, so that it is reported in order.
@@ -240,19 +311,28 @@ impl Source {
             };
             Counted {
                 rows,
-                left_bytes: *bytes,
+                left_bytes: file.bytes,
                 bytes_per_row: self.bytes_per_row(),
                 advance,
             }
         })
     }
 
-    fn open_file(&self, file: &Path) -> Result<Batches, SqlError> {
-        match self.kind {
-            SourceFormat::Csv => csv::read(file, &self.schema, &self.csv),
-            SourceFormat::Parquet => parquet::read(file, &self.schema),
-            SourceFormat::Ipc => ipc::read(file, &self.schema),
-        }
+    fn open_file(&self, file: &SourceFile) -> Result<Batches, SqlError> {
+        let (path, schema) = (&file.path, &self.file_schema);
+        let rows = match self.kind {
+            SourceFormat::Csv => csv::read(path, schema, &self.csv)?,
+            SourceFormat::Parquet => parquet::read(path, schema)?,
+            SourceFormat::Ipc => ipc::read(path, schema)?,
+        };
+        let Some(shape) = &self.shape else {
+            return Ok(rows);
+        };
+        let (shape, path) = (Arc::clone(shape), path.clone());
+        let partitions = file.partitions.clone();
+        Ok(Box::new(
+            rows.map(move |batch| shape.rows(&path, &batch?, &partitions)),
+        ))
     }
 
     /// File bytes per row, for the progress display; 0 if the number of rows is unknown.
@@ -309,32 +389,6 @@ impl Iterator for Counted<'_> {
         (self.advance)(used);
         next
     }
-}
-
-/// The files at `path`, sorted by name, without hidden ones and those that start with `_`.
-fn files(path: &Path) -> Result<Vec<PathBuf>, SqlError> {
-    let about = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
-    if !about.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let entries = std::fs::read_dir(path).map_err(|e| unreadable(path, &e))?;
-    let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|e| unreadable(path, &e))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with(['.', '_']) && entry.path().is_file() {
-            found.push(entry.path());
-        }
-    }
-    // A directory lists its entries in any order; sorting makes row order reproducible.
-    found.sort();
-    if found.is_empty() {
-        return Err(SqlError::input(format!(
-            "{}: the folder has no file in it (folders inside are not looked into)",
-            path.display()
-        )));
-    }
-    Ok(found)
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> SqlError {
