@@ -39,7 +39,7 @@ impl Fingerprint {
     /// # Errors
     /// Bad input: nothing there, or a file that cannot be read.
     pub fn of(path: &Path, csv: &CsvOptions) -> Result<Self, SqlError> {
-        let files = files(path)?;
+        let files = files::at(path)?;
         let kind = SourceFormat::of(&files[0])?;
         let marks = files.iter().map(|file| mark(file, kind));
         Ok(Fingerprint {
