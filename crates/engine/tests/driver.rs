@@ -45,6 +45,7 @@ impl Timing for Played {
         Measured {
             time_ns: time(&decision.layout) * decision.rest(),
             trials_ns: timed.map(|t| time(&t.layout) * t.share).collect(),
+            latencies: None,
         }
     }
 

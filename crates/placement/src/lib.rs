@@ -21,6 +21,7 @@ pub mod heat;
 pub use tierloom_model::reference::mixes;
 mod policy;
 mod shares;
+pub mod tiering;
 
 pub use by_heat::ByHeat;
 pub use capped::{Capped, CappedColumn, CappedQuery, capped};

@@ -7,9 +7,9 @@ use super::numbers::Around;
 use super::state::State;
 use super::{Action, Belief, Layout, Measured, PhaseDecision, PhaseKey, Settings};
 use crate::AdaptError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tierloom_model::search::SplitMix;
-use tierloom_model::{Machine, Phase};
+use tierloom_model::{Machine, Phase, StructureClass};
 
 /// Decides run by run where the structures of queries are placed.
 ///
@@ -35,6 +35,8 @@ pub struct Controller {
     pub(super) home: Layout,
     pub(super) states: BTreeMap<PhaseKey, State>,
     planned: BTreeMap<String, PlannedRun>,
+    /// Phases that read each column.
+    readers: BTreeMap<String, BTreeSet<PhaseKey>>,
     /// Noise in the times of whole phases, and in those of trials.
     whole_noise: Noise,
     trial_noise: Noise,
@@ -62,6 +64,8 @@ struct PlannedRun {
 /// What one run may still spend on migration, and posterior samples shared by its phases.
 pub(super) struct Budget {
     pub migration_bytes: u64,
+    /// Expected time of the query, ns.
+    pub query_ns: f64,
     /// Machines drawn from the posterior, when the first phase needs them.
     pub drawn: Vec<Machine>,
 }
@@ -84,6 +88,7 @@ impl Controller {
             settings,
             states: BTreeMap::new(),
             planned: BTreeMap::new(),
+            readers: BTreeMap::new(),
             // A fixed seed, since a replay of the log has to draw the same machines.
             random: SplitMix::new(1),
             looked: Vec::new(),
@@ -119,6 +124,7 @@ impl Controller {
         let mut expected = Vec::with_capacity(phases.len());
         for phase in phases {
             phase.check()?;
+            self.note_readers(phase);
             let current = self.current(&PhaseKey::of(phase));
             expected.push(match phase.is_idle() {
                 true => 0.0,
@@ -128,6 +134,7 @@ impl Controller {
         let query_ns: f64 = expected.iter().sum();
         let mut budget = Budget {
             migration_bytes: self.settings.migration_bytes_per_run,
+            query_ns,
             drawn: Vec::new(),
         };
         let mut decisions: Vec<PhaseDecision> = Vec::with_capacity(phases.len());
@@ -234,6 +241,9 @@ impl Controller {
         }
         let state = self.state(&decision.key);
         state.note(run.whole, std_devs.whole);
+        if let Some(latencies) = &measured.latencies {
+            state.latency.note(&decision.layout, latencies);
+        }
         state.evidence.note(run);
         Ok(())
     }
@@ -297,6 +307,28 @@ impl Controller {
             .or_insert_with(|| State::new(home.clone()))
     }
 
+    fn note_readers(&mut self, phase: &Phase) {
+        let key = PhaseKey::of(phase);
+        for column in columns_of(phase) {
+            match self.readers.get_mut(column) {
+                Some(readers) if readers.contains(&key) => {}
+                Some(readers) => {
+                    readers.insert(key.clone());
+                }
+                None => {
+                    let readers = BTreeSet::from([key.clone()]);
+                    self.readers.insert(column.to_owned(), readers);
+                }
+            }
+        }
+    }
+
+    /// Whether other phases read columns of this one, too.
+    pub(super) fn shares_columns(&self, phase: &Phase) -> bool {
+        let readers = columns_of(phase).filter_map(|column| self.readers.get(column));
+        readers.map(BTreeSet::len).max().unwrap_or(0) > 1
+    }
+
     fn current(&self, key: &PhaseKey) -> Layout {
         let state = self.states.get(key);
         state.map_or_else(|| self.home.clone(), |s| s.current.clone())
@@ -320,6 +352,12 @@ impl Controller {
     }
 }
 
+fn columns_of(phase: &Phase) -> impl Iterator<Item = &str> {
+    let columns = phase.accesses.iter();
+    let columns = columns.filter(|a| a.class == StructureClass::Column);
+    columns.map(|a| a.structure.as_str())
+}
+
 fn check(query: &str, phases: &[Phase], measured: &[Option<Measured>]) -> Result<(), AdaptError> {
     let wrong = |reason: String| AdaptError::Measured {
         query: query.into(),
@@ -336,7 +374,14 @@ fn check(query: &str, phases: &[Phase], measured: &[Option<Measured>]) -> Result
         let Some(measured) = measured else { continue };
         let mut times = [measured.time_ns]
             .into_iter()
-            .chain(measured.trials_ns.iter().copied());
+            .chain(measured.trials_ns.iter().copied())
+            .chain(
+                measured
+                    .latencies
+                    .iter()
+                    .flat_map(|l| [Some(l.first_ns), l.others_ns])
+                    .flatten(),
+            );
         let impossible = times.find(|t| !(t.is_finite() && *t > 0.0));
         if let Some(time) = impossible.filter(|_| !phase.is_idle()) {
             return Err(wrong(format!("phase {} cannot take {time} ns", phase.name)));

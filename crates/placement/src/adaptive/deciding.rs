@@ -55,9 +55,16 @@ impl Controller {
             return self.back(kept, to, phase);
         }
         // Checked after the return: a settled phase can still be taken back.
-        if state.is_settled(&settings) {
+        let is_settled = state.is_settled(&settings);
+        if (is_settled || self.has_few_columns(phase))
+            && let Some(step) = self.latency_step(&kept, phase, budget.query_ns)?
+        {
+            return Ok(step);
+        }
+        if is_settled {
             return Ok(kept.because("settled"));
         }
+        let state = self.state(&kept.key);
         if state.runs_since_change < settings.cool_down_runs {
             return Ok(kept.because("cools down after a change"));
         }

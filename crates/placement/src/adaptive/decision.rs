@@ -122,6 +122,20 @@ pub struct Measured {
     /// Time of the tuples of each trial, ns; shorter or empty if trials were not timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials_ns: Vec<f64>,
+    /// Latencies of the tiers while the tuples under the decided placement were processed; `None`
+    /// without counters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latencies: Option<TierLatencies>,
+}
+
+/// Mean latencies of reads that missed the caches, queueing included.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TierLatencies {
+    /// Of the first tier, ns.
+    pub first_ns: f64,
+    /// Of all other tiers together, ns; `None` if the phase read nothing from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_ns: Option<f64>,
 }
 
 #[cfg(test)]

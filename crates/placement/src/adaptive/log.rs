@@ -378,6 +378,7 @@ mod tests {
                     .iter()
                     .map(|t| 4.1e8 * t.share)
                     .collect(),
+                latencies: None,
             };
             let carried_out = RanPhase {
                 phase: "scan".into(),

@@ -6,11 +6,13 @@
 //! further levers: number of workers and hardware prefetching. Nothing here moves pages.
 
 mod belief;
+mod claims;
 mod controller;
 mod deciding;
 mod decision;
 mod distrust;
 mod evidence;
+mod latencies;
 mod layout;
 mod levers;
 mod log;
@@ -22,8 +24,9 @@ mod state;
 mod trying;
 
 pub use belief::Belief;
+pub use claims::Claims;
 pub use controller::Controller;
-pub use decision::{Action, Measured, PhaseDecision, PhaseKey, Trial};
+pub use decision::{Action, Measured, PhaseDecision, PhaseKey, TierLatencies, Trial};
 pub use layout::Layout;
 pub use levers::{NEARLY, Prefetch, Prefetching, fewest_workers};
 pub use log::{Clock, Difference, Entry, Logged, RanPhase, Replayed, SCHEMA, SystemClock, replay};

@@ -1,6 +1,7 @@
 //! History of one phase: placements, measurements, changes.
 
 use super::evidence::{Evidence, StdDevs};
+use super::latencies::LatencySteps;
 use super::layout::moved_share;
 use super::{Gain, Layout, Settings};
 use tierloom_model::search::Weights;
@@ -40,6 +41,7 @@ pub(super) struct State {
     pub quiet_runs: u32,
     /// Runs in which neighbours of the present placement were tried.
     pub polished: u32,
+    pub latency: LatencySteps,
 }
 
 /// Number of placements kept; beyond it the oldest one that never ran as a whole is dropped.
@@ -77,6 +79,7 @@ impl State {
             runs_since_change: u32::MAX,
             quiet_runs: 0,
             polished: 0,
+            latency: LatencySteps::new(),
         }
     }
 

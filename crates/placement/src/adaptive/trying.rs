@@ -132,7 +132,7 @@ impl Controller {
     }
 
     /// Tiers that a search may use: all but the other socket's memory.
-    fn tiers(&self) -> Vec<&str> {
+    pub(super) fn tiers(&self) -> Vec<&str> {
         let names = self.belief.machine().tiers.iter().map(|t| t.name.as_str());
         names
             .filter(|name| *name != "remote" || *name == self.belief.reference_tier())

@@ -8,19 +8,17 @@
 //! `TIERLOOM_MACHINES=N` sets the number of machines per workload, and `TIERLOOM_TRACE=TEXT` prints
 //! the decisions of all runs whose name contains the text.
 
-mod machines;
 mod noise;
 mod play;
 mod rates;
-mod shaped;
 
-use machines::{KINDS, Kind, PROFILES};
 use noise::{NOISES, NoiseKind};
-use play::{Case, LEARNED, Simulation, Tally, Workload, cases, play};
+use play::{Case, LEARNED, PROFILES, Simulation, Tally, Workload, cases, play};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use tierloom_model::{Access, Phase, PhaseKind, profiles};
 use tierloom_placement::adaptive::{Action, Controller, Layout, Measured, Settings};
+use tierloom_placement::tiering::{KINDS, MachineKind as Kind, TrueMachine};
 
 /// Machines per workload, unless `TIERLOOM_MACHINES` is set.
 const MACHINES: u64 = 100;
@@ -82,6 +80,28 @@ fn runs_slower_than_dram_are_rarer_than_stated_and_most_of_the_gain_is_found() {
     }
 }
 
+/// The same with counters, whose latencies lead further steps of operator memory and of columns.
+///
+/// Fewer machines; the rate is that which they can exclude.
+#[test]
+fn runs_led_by_latencies_are_slower_than_dram_no_more_often_than_stated() {
+    let seed = seed();
+    let of = BOTH.map(|workload| {
+        let mut cases = cases(workload, seed, count() / 5);
+        cases.iter_mut().for_each(|case| case.counters = true);
+        summed(&play(&cases))
+    });
+    for (workload, tally) in BOTH.iter().zip(&of) {
+        eprintln!("{workload:?} with counters: {}", tally.summary());
+    }
+    let all = summed(&of);
+    let summary = all.summary();
+    assert_eq!(all.much_slower, 0, "{summary}");
+    let rate = rates::upper(all.slower, all.runs, CONFIDENCE);
+    assert!(rate <= 4.0 * SLOWER_RUNS, "{summary}");
+    assert!(all.changes <= Settings::new(1).max_changes, "{summary}");
+}
+
 /// Machines on which earlier controllers were slower than DRAM only.
 ///
 /// Those controllers trusted the model, a single trial, a trial on a large part of a phase, or
@@ -122,6 +142,7 @@ fn machines_that_once_were_slower_are_not() {
         noise,
         profile,
         seed,
+        counters: false,
     });
     for (case, tally) in known.iter().zip(play(&known)) {
         assert_eq!(tally.slower, 0, "{case:?}: {}", tally.summary());
@@ -200,6 +221,7 @@ fn one() {
         noise,
         profile: PROFILES.into_iter().find(|p| *p == words[3]).unwrap(),
         seed: words[4].parse().unwrap(),
+        counters: words.len() > 5,
     };
     eprintln!("{}", play(&[case])[0].summary());
 }
@@ -218,10 +240,11 @@ fn the_loss_of_a_blind_interleave_becomes_a_gain_or_nothing() {
             noise: NoiseKind::Expected,
             profile,
             seed,
+            counters: false,
         });
         // Seed 0 is the machine of the profile itself; on the others the profile is wrong.
         if seed == 0 {
-            simulation.truth = machines::Truth::Model(profiles::load(profile).unwrap());
+            simulation.truth = TrueMachine::Model(profiles::load(profile).unwrap());
         }
         let of = |cost: &dyn Fn(&Phase) -> f64| -> f64 {
             let phases = simulation.mix().iter().flat_map(|(_, phases)| phases);
@@ -251,7 +274,7 @@ fn the_loss_of_a_blind_interleave_becomes_a_gain_or_nothing() {
 #[test]
 fn a_gain_is_adopted_in_four_runs_and_what_turns_slow_is_given_up() {
     let machine = profiles::load("nus24").unwrap();
-    let truth = machines::Truth::Model(machine.clone());
+    let truth = TrueMachine::Model(machine.clone());
     let settings = Settings {
         min_phase_ns: 0.0,
         expected_runs: 1e9,
@@ -282,7 +305,10 @@ fn a_gain_is_adopted_in_four_runs_and_what_turns_slow_is_given_up() {
         let time = |layout: &Layout| {
             let is_slow = run > 4 && layout.columns.share("cxl") > 0.0;
             let slower = if is_slow { 4.0 } else { 1.0 };
-            slower * truth.time(&phases[0], &layout.placement("dram"), 32)
+            slower
+                * truth
+                    .time_ns(&phases[0], &layout.placement("dram"), 32, &[])
+                    .unwrap()
         };
         let measured = Measured {
             time_ns: time(&decision.layout) * decision.rest(),
@@ -291,6 +317,7 @@ fn a_gain_is_adopted_in_four_runs_and_what_turns_slow_is_given_up() {
                 .iter()
                 .map(|t| time(&t.layout) * t.share)
                 .collect(),
+            latencies: None,
         };
         // The first run only reveals a query's phases; the driver reports no times for it.
         let measured = (run > 1).then_some(measured);

@@ -1,6 +1,5 @@
 //! Noise of measured times.
 
-use super::machines::between;
 use tierloom_model::search::SplitMix;
 
 /// Error of measured times; trials are shorter than the rest of their phase and noisier.
@@ -34,6 +33,10 @@ pub const NOISES: [NoiseKind; 8] = [
     NoiseKind::Drift,
     NoiseKind::Correlated,
 ];
+
+fn between(random: &mut SplitMix, low: f64, high: f64) -> f64 {
+    low + (high - low) * random.uniform()
+}
 
 #[derive(Debug)]
 pub struct Noise {

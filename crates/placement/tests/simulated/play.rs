@@ -1,14 +1,32 @@
 //! Runs a mix of queries under the controller on a simulated machine, and tallies the results.
 
-use super::machines::{KINDS, Kind, PROFILES, Truth};
 use super::noise::{NOISES, Noise, NoiseKind};
 use super::rates;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tierloom_model::reference::ssb::ssb_queries;
+use tierloom_model::search::SplitMix;
 use tierloom_model::{Phase, Placement, StructureClass, TierShares, profiles};
-use tierloom_placement::adaptive::{Action, Controller, Layout, Measured, PhaseDecision, Settings};
+use tierloom_placement::adaptive::{
+    Action, Controller, Layout, Measured, PhaseDecision, Settings, TierLatencies,
+};
 use tierloom_placement::mixes::{Engine, Mix, tpch_queries};
+use tierloom_placement::tiering::{KINDS, MachineKind as Kind, TrueMachine};
+
+pub const PROFILES: [&str; 12] = [
+    "nus24",
+    "epfl25-full-pf-on",
+    "hpi25-1dev",
+    "epfl25-snc4-pf-on",
+    "hpi25-4dev",
+    "epfl25-snc2-pf-on",
+    "hpi25-2dev",
+    "epfl25-full-pf-off",
+    "hpi25-3dev",
+    "epfl25-snc2-pf-off",
+    "hpi25-far",
+    "epfl25-snc4-pf-off",
+];
 
 /// Runs of each query: five to learn, a sixth to judge, four more to detect oscillation.
 pub const RUNS: usize = 10;
@@ -54,6 +72,17 @@ pub struct Case {
     /// Profile given to the controller.
     pub profile: &'static str,
     pub seed: u64,
+    /// Whether counters measure the latencies of the tiers, with an error of 5%.
+    pub counters: bool,
+}
+
+const LATENCY_ERROR: f64 = 0.05;
+
+impl Case {
+    /// Runs of each query: steps led by latencies begin where trials end, so they need more.
+    fn runs(&self) -> usize {
+        if self.counters { RUNS + RUNS / 2 } else { RUNS }
+    }
 }
 
 /// Cases for `count` machines with one workload.
@@ -66,6 +95,7 @@ pub fn cases(workload: Workload, seed: u64, count: u64) -> Vec<Case> {
         noise: NOISES[((i / 10 * 3 + i) % 8) as usize],
         profile: PROFILES[((7 * i + i / 12 + seed % 12) % 12) as usize],
         seed: seed.wrapping_add(i),
+        counters: false,
     };
     (0..count).map(case).collect()
 }
@@ -166,10 +196,12 @@ impl Tally {
 }
 
 pub struct Simulation {
-    pub truth: Truth,
+    pub truth: TrueMachine,
     pub workers: u32,
     controller: Controller,
     noise: Noise,
+    /// Errors of counters.
+    random: SplitMix,
     mix: Mix,
     case: Case,
     trace: Option<String>,
@@ -185,19 +217,24 @@ impl Simulation {
             ..Settings::new(workers)
         };
         Simulation {
-            truth: Truth::new(case.machine, profile, case.seed),
+            truth: TrueMachine::new(case.machine, &machine, case.seed).unwrap(),
             workers,
             controller: Controller::new(&machine, settings).unwrap(),
             noise: Noise::new(case.noise, case.seed),
+            random: SplitMix::new(case.seed ^ 0x636f_756e),
             mix: case.workload.mix(profile),
             case,
             trace: std::env::var("TIERLOOM_TRACE").ok(),
         }
     }
 
+    fn time(&self, phase: &Phase, placement: &Placement) -> f64 {
+        let time_ns = self.truth.time_ns(phase, placement, self.workers, &[]);
+        time_ns.unwrap()
+    }
+
     fn on(&self, phase: &Phase, layout: &Layout) -> f64 {
-        self.truth
-            .time(phase, &layout.placement("dram"), self.workers)
+        self.time(phase, &layout.placement("dram"))
     }
 
     /// True time of a phase under a decision, and its measured times.
@@ -211,8 +248,23 @@ impl Simulation {
         let measured = Measured {
             time_ns: main * self.noise.of_phase(),
             trials_ns: trials.iter().map(|t| t * self.noise.of_trial()).collect(),
+            latencies: self.latencies(phase, &decision.layout),
         };
         (main + trials.iter().sum::<f64>(), measured)
+    }
+
+    fn latencies(&mut self, phase: &Phase, layout: &Layout) -> Option<TierLatencies> {
+        if !self.case.counters {
+            return None;
+        }
+        let placement = layout.placement("dram");
+        let shown = self.truth.latencies(phase, &placement, self.workers, &[]);
+        let shown = shown.unwrap()?;
+        let mut read = |ns: f64| ns * (1.0 + LATENCY_ERROR * self.random.normal());
+        Some(TierLatencies {
+            first_ns: read(shown.first_ns),
+            others_ns: shown.others_ns.map(read),
+        })
     }
 
     /// Plans, runs and learns once; returns the decisions and the true time of each phase.
@@ -239,7 +291,7 @@ impl Simulation {
         } else {
             Placement::new(TierShares::all("dram")).with_class(StructureClass::Column, shares)
         };
-        self.truth.time(phase, &placement, self.workers)
+        self.time(phase, &placement)
     }
 
     /// Shortest time over static weights, for columns alone and for all memory alike.
@@ -282,7 +334,7 @@ impl Simulation {
             .iter()
             .map(|(_, phases)| phases.iter().map(|p| self.on_dram(p)).sum())
             .collect();
-        for run in 0..RUNS {
+        for run in 0..self.case.runs() {
             for (query, on_dram) in on_dram.iter().enumerate() {
                 let (decisions, times) = self.query(query);
                 let took: f64 = times.iter().sum();

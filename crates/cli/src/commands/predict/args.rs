@@ -70,6 +70,8 @@ pub struct Args {
 pub enum PredictCommand {
     /// Model TPC-H streams with DRAM limited to a share of the tables
     Tpch(super::tpch::Args),
+    /// Compare the adaptive controller with published tiering policies on simulated machines
+    Policies(super::policies::Args),
     /// Make the decisions of a log (`tierloom run ... --placement adaptive --decisions FILE`) again
     /// and report differences
     Replay(super::replay::Args),

@@ -1,14 +1,15 @@
 //! `tierloom predict`: what the model says about a piece of work on machine profiles.
 //!
 //! The arguments become the work ([`question`]), which is solved per machine ([`answer`]) and
-//! printed as text ([`render`]) or JSON ([`document`]). Nothing is measured. The subcommands `tpch`
-//! and `replay` have their own arguments and output.
+//! printed as text ([`render`]) or JSON ([`document`]). Nothing is measured. The subcommands
+//! `tpch`, `policies` and `replay` have their own arguments and output.
 
 mod answer;
 mod args;
 mod capped;
 mod document;
 mod placement;
+mod policies;
 mod question;
 mod render;
 mod replay;
@@ -27,6 +28,7 @@ use tierloom_suite::machine;
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.workload {
         Some(PredictCommand::Tpch(args)) => return tpch::run(args),
+        Some(PredictCommand::Policies(args)) => return policies::run(args),
         Some(PredictCommand::Replay(args)) => return replay::run(args),
         None => {}
     }

@@ -16,7 +16,6 @@
 //! nothing is learned from times. A [`ColumnMover`] then places columns by heat in the background,
 //! and queries run concurrently.
 
-mod claims;
 mod levers;
 mod outcome;
 mod pages;
@@ -38,7 +37,6 @@ use crate::routing::RoutingOptions;
 use crate::session::{Engine, EngineOptions, Execution, PlannedQuery};
 use crate::star::MorselTimes;
 use crate::{EngineError, PlacedTable};
-use claims::Claims;
 use datafusion::physical_plan::ExecutionPlan;
 use levers::{Operators, PrefetchLever};
 use pages::Columns;
@@ -48,7 +46,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tierloom_model::search::Weights;
 use tierloom_model::{Machine, Phase, PhaseKind};
-use tierloom_placement::adaptive::{Layout, Logged, Prefetching, Settings, SystemClock};
+use tierloom_placement::adaptive::{Claims, Layout, Logged, Prefetching, Settings, SystemClock};
 use tierloom_topology::{TierKind, Topology};
 use tiers::Tiers;
 

@@ -75,6 +75,7 @@ pub(super) fn measured(
             .zip(&decision.trials)
             .map(of_trial)
             .collect(),
+        latencies: None,
     };
     let possible = |ns: &f64| ns.is_finite() && *ns > 0.0;
     // A time of zero means that the clock did not resolve the part.

@@ -4,10 +4,11 @@
 //! weights with the most claimed time win. They replace the present ones only by a margin, so that
 //! two phases of similar weight do not move a column back and forth between runs.
 
+use super::layout::moved_share;
+use super::{PhaseDecision, PhaseKey};
 use std::collections::BTreeMap;
 use tierloom_model::search::Weights;
 use tierloom_model::{Phase, StructureClass};
-use tierloom_placement::adaptive::{PhaseDecision, PhaseKey};
 
 /// Weights at most this far apart (share of pages on other tiers) count as the same claim.
 const ALIKE: f64 = 0.05;
@@ -20,7 +21,7 @@ const HEAVIER: f64 = 1.25;
 /// A claim keeps the expected time of the phase's first decision as its weight. A column therefore
 /// moves only when the decision of a phase changes, and the controller bounds how often that is.
 #[derive(Debug, Default)]
-pub(super) struct Claims {
+pub struct Claims {
     phases: BTreeMap<PhaseKey, Claim>,
     /// The settled weights of each claimed column, "table.column".
     columns: BTreeMap<String, Weights>,
@@ -65,7 +66,7 @@ impl Claims {
             let for_weights = |weights: &Weights| -> f64 {
                 let alike = claims
                     .iter()
-                    .filter(|c| apart(&c.weights, weights) <= ALIKE);
+                    .filter(|c| moved_share(&c.weights, weights) <= ALIKE);
                 alike.map(|c| c.weight_ns).sum()
             };
             // Claims within ALIKE of one another add up; among them the exact weights are the
@@ -80,7 +81,7 @@ impl Claims {
             let stays = present.is_some_and(|present| {
                 let exact = claims.iter().any(|c| c.weights == *present);
                 let others = for_weights(&heaviest.weights);
-                let near = apart(present, &heaviest.weights) <= ALIKE;
+                let near = moved_share(present, &heaviest.weights) <= ALIKE;
                 // Within ALIKE the column follows the phase's own small steps. Rival weights need
                 // HEAVIER.
                 if near {
@@ -98,21 +99,11 @@ impl Claims {
     }
 }
 
-/// Share of the pages that two weights put on different tiers, 0 to 1.
-fn apart(a: &Weights, b: &Weights) -> f64 {
-    let mut tiers: Vec<&str> = a.iter().chain(b.iter()).map(|(tier, _)| tier).collect();
-    tiers.sort_unstable();
-    tiers.dedup();
-    let of = |tier: &&str| (a.share(tier) - b.share(tier)).abs();
-    // Every displaced page is counted twice: on the tier that it leaves and the one that it joins.
-    tiers.iter().map(of).sum::<f64>() / 2.0
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::{Action, Layout};
     use super::*;
     use tierloom_model::{Access, PhaseKind};
-    use tierloom_placement::adaptive::{Action, Layout};
 
     fn claim(claims: &mut Claims, name: &str, ns: f64, weights: &str) {
         let phase = Phase::new(name, PhaseKind::Scan, 1e6)

@@ -1,27 +1,12 @@
-//! Simulated machines that differ from the controller's profile in numbers and in curve shapes.
+//! Simulated machines that differ from their profile in numbers and in curve shapes.
 
-use super::shaped::{Curve, Shaped};
+use super::shaped::{LatencyCurve, ShapedMachine};
 use tierloom_model::search::SplitMix;
-use tierloom_model::{Machine, Options, Phase, Placement, profiles, solve};
-
-pub const PROFILES: [&str; 12] = [
-    "nus24",
-    "epfl25-full-pf-on",
-    "hpi25-1dev",
-    "epfl25-snc4-pf-on",
-    "hpi25-4dev",
-    "epfl25-snc2-pf-on",
-    "hpi25-2dev",
-    "epfl25-full-pf-off",
-    "hpi25-3dev",
-    "epfl25-snc2-pf-off",
-    "hpi25-far",
-    "epfl25-snc4-pf-off",
-];
+use tierloom_model::{Background, Machine, ModelError, Options, Phase, Placement, solve};
 
 /// How the machine differs from the profile, in addition to an error of up to 20% in every number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum MachineKind {
     /// No further difference.
     Numbers,
     /// Knee, exponent and height of the latency curves are arbitrary, from flat to a wall.
@@ -44,57 +29,92 @@ pub enum Kind {
     OpenQueue,
 }
 
-pub const KINDS: [Kind; 10] = [
-    Kind::Numbers,
-    Kind::Knees,
-    Kind::CxlWorse,
-    Kind::CxlBetter,
-    Kind::Asymmetric,
-    Kind::Remote,
-    Kind::Pieces,
-    Kind::Falling,
-    Kind::Step,
-    Kind::OpenQueue,
+/// All kinds, in a fixed order.
+pub const KINDS: [MachineKind; 10] = [
+    MachineKind::Numbers,
+    MachineKind::Knees,
+    MachineKind::CxlWorse,
+    MachineKind::CxlBetter,
+    MachineKind::Asymmetric,
+    MachineKind::Remote,
+    MachineKind::Pieces,
+    MachineKind::Falling,
+    MachineKind::Step,
+    MachineKind::OpenQueue,
 ];
 
-/// True times of a machine.
+/// What the phases really take on a simulated machine, which no policy knows.
 #[derive(Debug, Clone)]
-pub enum Truth {
+pub enum TrueMachine {
     /// Computed by the controller's model, from these numbers.
     Model(Machine),
     /// Computed by a different model.
-    Other(Shaped),
+    Other(ShapedMachine),
 }
 
-impl Truth {
-    pub fn new(kind: Kind, profile: &str, seed: u64) -> Self {
-        let mut machine = perturbed(&profiles::load(profile).unwrap(), seed);
+impl TrueMachine {
+    /// Draws a machine of this kind around the profile.
+    ///
+    /// # Errors
+    /// [`ModelError`] if the profile is not valid.
+    pub fn new(kind: MachineKind, profile: &Machine, seed: u64) -> Result<Self, ModelError> {
+        let mut machine = perturbed(profile, seed)?;
         let mut random = SplitMix::new(seed ^ 0x006d_6163_6869_6e65);
         let r = &mut random;
         match kind {
-            Kind::Numbers => {}
-            Kind::Knees => bend(&mut machine, r),
-            Kind::CxlWorse => cxl(&mut machine, between(r, 0.2, 0.6), between(r, 1.3, 3.0)),
-            Kind::CxlBetter => cxl(&mut machine, between(r, 1.5, 3.0), between(r, 0.4, 0.8)),
-            Kind::Asymmetric => slow_writes(&mut machine, r),
-            Kind::Remote => as_remote(&mut machine, r),
-            Kind::Pieces | Kind::Falling | Kind::Step | Kind::OpenQueue => {
-                return Truth::Other(Shaped::new(machine, curves(kind, r)));
+            MachineKind::Numbers => {}
+            MachineKind::Knees => bend(&mut machine, r),
+            MachineKind::CxlWorse => {
+                scale_cxl(&mut machine, between(r, 0.2, 0.6), between(r, 1.3, 3.0));
+            }
+            MachineKind::CxlBetter => {
+                scale_cxl(&mut machine, between(r, 1.5, 3.0), between(r, 0.4, 0.8));
+            }
+            MachineKind::Asymmetric => slow_writes(&mut machine, r),
+            MachineKind::Remote => as_remote(&mut machine, r),
+            MachineKind::Pieces
+            | MachineKind::Falling
+            | MachineKind::Step
+            | MachineKind::OpenQueue => {
+                let shaped = ShapedMachine::new(machine, curves(kind, r));
+                return Ok(TrueMachine::Other(shaped));
             }
         }
-        machine.check().unwrap();
-        Truth::Model(machine)
+        machine.check()?;
+        Ok(TrueMachine::Model(machine))
     }
 
-    /// True time of a phase, ns.
-    pub fn time(&self, phase: &Phase, placement: &Placement, workers: u32) -> f64 {
+    /// The numbers of the machine; its curves may have another shape.
+    pub fn machine(&self) -> &Machine {
         match self {
-            Truth::Model(machine) => {
-                solve(machine, phase, placement, workers, &Options::default())
-                    .unwrap()
-                    .time_ns
+            TrueMachine::Model(machine) => machine,
+            TrueMachine::Other(shaped) => shaped.machine(),
+        }
+    }
+
+    /// Time of a phase on the machine, ns, with the load of other programs on its tiers.
+    ///
+    /// # Errors
+    /// Same as [`solve()`].
+    pub fn time_ns(
+        &self,
+        phase: &Phase,
+        placement: &Placement,
+        workers: u32,
+        others: &[Background],
+    ) -> Result<f64, ModelError> {
+        match self {
+            TrueMachine::Model(machine) => {
+                let options = Options {
+                    background: others.to_vec(),
+                    ..Options::default()
+                };
+                Ok(solve(machine, phase, placement, workers, &options)?.time_ns)
             }
-            Truth::Other(shaped) => shaped.time_ns(phase, placement, workers),
+            TrueMachine::Other(shaped) => {
+                phase.check()?;
+                Ok(shaped.time_ns(phase, placement, workers, others))
+            }
         }
     }
 }
@@ -102,7 +122,7 @@ impl Truth {
 /// Changes every number by up to 20%, independently.
 ///
 /// Counts stay exact, and numbers stay within the limits of the profile format.
-fn perturbed(machine: &Machine, seed: u64) -> Machine {
+fn perturbed(machine: &Machine, seed: u64) -> Result<Machine, ModelError> {
     let mut random = SplitMix::new(seed.wrapping_mul(7919).wrapping_add(17));
     let mut truth = machine.clone();
     for figure in machine.figures() {
@@ -117,14 +137,13 @@ fn perturbed(machine: &Machine, seed: u64) -> Machine {
             _ if figure.path.starts_with("concurrency.") => x.max(1.0),
             _ => x,
         };
-        let value = machine.number(&figure.path).unwrap().with(x);
-        truth.set_number(&figure.path, value).unwrap();
+        truth.put(&figure.path, x);
     }
-    truth.check().unwrap();
-    truth
+    truth.check()?;
+    Ok(truth)
 }
 
-pub fn between(random: &mut SplitMix, low: f64, high: f64) -> f64 {
+pub(super) fn between(random: &mut SplitMix, low: f64, high: f64) -> f64 {
     low + (high - low) * random.uniform()
 }
 
@@ -152,7 +171,7 @@ fn bend(machine: &mut Machine, random: &mut SplitMix) {
     }
 }
 
-fn cxl(machine: &mut Machine, bandwidth: f64, latency: f64) {
+fn scale_cxl(machine: &mut Machine, bandwidth: f64, latency: f64) {
     change(machine, Some("cxl"), "_gbps", |x| x * bandwidth);
     change(machine, Some("cxl"), "idle_latency_ns", |x| x * latency);
 }
@@ -168,7 +187,9 @@ fn slow_writes(machine: &mut Machine, random: &mut SplitMix) {
 }
 
 fn as_remote(machine: &mut Machine, random: &mut SplitMix) {
-    let dram = machine.tier("dram").unwrap().clone();
+    let Some(dram) = machine.tier("dram").cloned() else {
+        return;
+    };
     let (latency, bandwidth) = (between(random, 1.3, 2.0), between(random, 0.3, 0.8));
     let writes = bandwidth * between(random, 0.5, 1.0);
     let to = |x: f64| move |_| x;
@@ -193,26 +214,26 @@ fn as_remote(machine: &mut Machine, random: &mut SplitMix) {
     );
 }
 
-fn curves(kind: Kind, random: &mut SplitMix) -> [Curve; 2] {
+fn curves(kind: MachineKind, random: &mut SplitMix) -> [LatencyCurve; 2] {
     [(); 2].map(|()| match kind {
-        Kind::Pieces => {
+        MachineKind::Pieces => {
             let first = between(random, 0.2, 0.6);
             let second = between(random, first, 0.95);
             let height = between(random, 1.1, 1.6);
-            Curve::Pieces {
+            LatencyCurve::Pieces {
                 at: [first, second],
                 factor: [height, height * between(random, 1.2, 3.0)],
             }
         }
-        Kind::Falling => Curve::Falling {
+        MachineKind::Falling => LatencyCurve::Falling {
             by: between(random, 0.05, 0.4),
             ratio: between(random, 1.2, 3.0),
         },
-        Kind::Step => Curve::Step {
+        MachineKind::Step => LatencyCurve::Step {
             at: between(random, 0.5, 0.98),
             factor: between(random, 1.1, 2.5),
         },
-        _ => Curve::OpenQueue {
+        _ => LatencyCurve::OpenQueue {
             most: between(random, 1.5, 6.0),
         },
     })
