@@ -17,16 +17,19 @@
 
 mod capture;
 mod drive;
+mod effect;
 mod error;
 mod head;
 mod index;
 mod log;
 mod places;
+mod recover;
 mod session;
 mod store;
 mod table;
 pub mod tpcc;
 mod traffic;
+pub mod ycsb;
 
 pub use capture::{Captured, CapturedLines};
 pub use drive::{DriveOptions, DriveResult, KindResult, Transactions, drive};

@@ -38,6 +38,7 @@ use tierloom_memory::RegionWords;
 use tierloom_tree::Session;
 
 use crate::Abort;
+use crate::effect::{Effect, WriteRow};
 use crate::head::RowVersion;
 use crate::store::Store;
 use crate::traffic::Traffic;
@@ -81,31 +82,6 @@ pub(crate) struct ReadRow {
     pub(crate) version: RowVersion,
 }
 
-/// What a transaction does to a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// Changes words of a row.
-    Patch,
-    /// Makes a row, and its index entries.
-    Insert,
-    /// Removes a row, and its index entries.
-    Delete,
-    /// Changes the version alone.
-    Guard,
-}
-
-/// One effect; its words and keys are in the session's buffers.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WriteRow {
-    pub(crate) effect: Effect,
-    pub(crate) table: u16,
-    pub(crate) row: u32,
-    /// First word that changes.
-    pub(crate) at: u32,
-    pub(crate) words: (u32, u32),
-    pub(crate) keys: (u32, u32),
-}
-
 /// The row of an insert that is not committed yet.
 const NO_ROW: u32 = u32::MAX;
 
@@ -136,8 +112,15 @@ pub struct TxSession<'s> {
     pub(crate) written: Vec<(u16, u32, RowVersion, RowVersion)>,
 }
 
+impl Store {
+    /// A session for one thread.
+    pub fn session(&self) -> TxSession<'_> {
+        TxSession::new(self)
+    }
+}
+
 impl<'s> TxSession<'s> {
-    pub(crate) fn new(store: &'s Store) -> Self {
+    fn new(store: &'s Store) -> Self {
         Self {
             store,
             trees: store.indexes.iter().map(|index| index.session()).collect(),

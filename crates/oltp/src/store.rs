@@ -10,7 +10,6 @@ use crate::OltpError;
 use crate::index::{IndexSpec, RowIndex};
 use crate::log::RedoLog;
 use crate::places::{Regions, StoreMemory, StorePart};
-use crate::session::TxSession;
 use crate::table::{RowSpec, RowTable, TableWords};
 use crate::traffic::Traffic;
 
@@ -101,11 +100,6 @@ impl Store {
             index: name,
             source,
         })
-    }
-
-    /// A session for one thread.
-    pub fn session(&self) -> TxSession<'_> {
-        TxSession::new(self)
     }
 
     /// Row numbers of a table that were ever used.

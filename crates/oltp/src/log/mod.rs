@@ -26,7 +26,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use medium::LogMedium;
-pub(crate) use read::recover;
 pub use read::{LogContents, read_log};
 
 use crate::OltpError;

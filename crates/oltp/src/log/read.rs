@@ -2,17 +2,15 @@
 
 use std::path::Path;
 
-use super::{FRAME_BYTES, MAGIC, checksum, record};
+use super::{FRAME_BYTES, MAGIC, checksum};
 use crate::OltpError;
-use crate::session::Effect;
-use crate::store::Store;
 
 /// The whole records of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogContents {
     /// What the log says of the data that it belongs to.
     pub identity: String,
-    pub(super) records: Vec<Vec<u8>>,
+    pub(crate) records: Vec<Vec<u8>>,
     /// Bytes up to the end of the last whole record.
     pub whole_bytes: u64,
     /// Bytes behind it: a write that was interrupted, of transactions that nobody was told of.
@@ -65,36 +63,4 @@ fn frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let record = rest.get(..u32::from_le_bytes(*length) as usize)?;
     let whole = checksum(*length, record) == u64::from_le_bytes(*sum);
     whole.then(|| (record, &bytes[FRAME_BYTES + record.len()..]))
-}
-
-/// Does again what the log says, to a store that was loaded as it was when the log began.
-pub(crate) fn recover(store: &Store, path: &Path, contents: &LogContents) -> Result<(), OltpError> {
-    let mut session = store.session();
-    for (at, record) in contents.records.iter().enumerate() {
-        let unfit = || OltpError::Log {
-            path: path.display().to_string(),
-            action: "apply",
-            reason: format!("transaction {at} does not fit the data"),
-        };
-        let redo = record::decode(record).ok_or_else(unfit)?;
-        session.begin();
-        for one in &redo {
-            let table = store.tables.get(usize::from(one.table)).ok_or_else(unfit)?;
-            let end = one.at as usize + one.words.len();
-            let keys_fit = one
-                .keys
-                .iter()
-                .all(|key| usize::from(key.0) < store.indexes.len());
-            if end > table.spec().row_words || !keys_fit {
-                return Err(unfit());
-            }
-            if one.effect == Effect::Insert {
-                table.use_up_to(one.row)?;
-            } else if one.row >= table.used_rows() {
-                return Err(unfit());
-            }
-        }
-        session.redo(&redo)?;
-    }
-    Ok(())
 }

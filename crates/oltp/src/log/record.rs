@@ -7,7 +7,7 @@
 //! ```
 //! All numbers are little-endian.
 
-use crate::session::{Effect, WriteRow};
+use crate::effect::{Effect, WriteRow};
 
 /// An effect as it is read back.
 #[derive(Debug, Clone, PartialEq, Eq)]

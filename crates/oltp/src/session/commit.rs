@@ -3,7 +3,8 @@
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
-use super::{Effect, TxSession, WriteRow, pause};
+use super::{TxSession, pause};
+use crate::effect::{Effect, WriteRow};
 use crate::log::Lsn;
 use crate::log::record;
 use crate::{Abort, OltpError};

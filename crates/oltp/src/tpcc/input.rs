@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::MIX_PERCENT;
 use super::load::line_count;
-use super::random::{Constants, name_number, non_uniform};
+use super::random::{RandomConstants, name_number, non_uniform};
 use super::schema::{DISTRICTS, DistrictId, TpccSizes};
 
 /// A customer by number or by last name.
@@ -81,7 +81,7 @@ pub enum TpccInput {
 }
 
 impl TpccInput {
-    pub(crate) fn draw(sizes: &TpccSizes, constants: &Constants, rng: &mut Rng) -> Self {
+    pub(crate) fn draw(sizes: &TpccSizes, constants: &RandomConstants, rng: &mut Rng) -> Self {
         let draws = Draws { sizes, constants };
         let mut percent = rng.u32(0..100);
         let kind = MIX_PERCENT.iter().position(|share| {
@@ -121,7 +121,7 @@ impl TpccInput {
 
 struct Draws<'a> {
     sizes: &'a TpccSizes,
-    constants: &'a Constants,
+    constants: &'a RandomConstants,
 }
 
 impl Draws<'_> {

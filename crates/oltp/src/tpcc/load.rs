@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use fastrand::Rng;
 
-use super::random::{Constants, last_name, name_number, original_text, put_text, random_text, rng};
+use super::random::{
+    RandomConstants, last_name, name_number, original_text, put_text, random_text, rng,
+};
 use super::schema::{
     DISTRICTS, DistrictId, NAMES, TpccSizes, customer, district, history, index, item, new_order,
     order_line, orders, stock, stock_key, table, warehouse,
@@ -96,7 +98,7 @@ fn load_rows(loading: &Loading<'_>, threads: usize) -> Result<(), OltpError> {
 struct Loading<'a> {
     sizes: &'a TpccSizes,
     seed: u64,
-    constants: Constants,
+    constants: RandomConstants,
     store: &'a Store,
     starts: &'a LineStarts,
 }
@@ -106,7 +108,7 @@ impl<'a> Loading<'a> {
         Self {
             sizes,
             seed,
-            constants: Constants::new(seed),
+            constants: RandomConstants::new(seed),
             store,
             starts,
         }

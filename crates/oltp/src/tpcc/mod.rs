@@ -35,11 +35,12 @@ pub use input::TpccInput;
 pub use schema::{DistrictId, TpccSizes};
 
 use crate::drive::Transactions;
-use crate::log::{LogContents, recover};
+use crate::log::LogContents;
 use crate::places::StoreMemory;
+use crate::recover::recover;
 use crate::store::Store;
 use crate::{Abort, OltpError, TxSession};
-use random::Constants;
+use random::RandomConstants;
 
 /// Names of the transactions, in the order of their numbers.
 pub const TPCC_KINDS: [&str; 5] = [
@@ -70,7 +71,7 @@ pub enum TpccOutcome {
 #[derive(Debug)]
 pub struct Tpcc {
     sizes: TpccSizes,
-    constants: Constants,
+    constants: RandomConstants,
     store: Store,
     /// Order lines that were loaded.
     loaded_lines: u32,
@@ -95,7 +96,7 @@ impl Tpcc {
         let store = load::load(&sizes, seed, memory, threads)?;
         Ok(Self {
             sizes,
-            constants: Constants::new(seed),
+            constants: RandomConstants::new(seed),
             loaded_lines: store.used_rows(schema::table::ORDER_LINE),
             store,
             dates: AtomicU64::new(2),

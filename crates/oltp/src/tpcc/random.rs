@@ -20,7 +20,7 @@ pub(crate) fn rng(seed: u64, part: &[u64]) -> Rng {
 
 /// The constants C of the non-uniform numbers (clause 2.1.6).
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Constants {
+pub(crate) struct RandomConstants {
     /// Last names, while loading.
     pub(crate) name_load: u32,
     /// Last names, while running.
@@ -29,8 +29,8 @@ pub(crate) struct Constants {
     pub(crate) item: u32,
 }
 
-impl Constants {
-    /// Constants of a seed. Those of the last name differ as clause 2.1.6.1 asks.
+impl RandomConstants {
+    /// RandomConstants of a seed. Those of the last name differ as clause 2.1.6.1 asks.
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = rng(seed, &[0xc0]);
         let name_load = rng.u32(0..=255);
@@ -120,7 +120,7 @@ mod tests {
     fn non_uniform_numbers_stay_in_range_reach_most_of_it_and_prefer_some() {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
-        let constants = Constants::new(seed);
+        let constants = RandomConstants::new(seed);
         let mut random = rng(seed, &[1]);
         let mut drawn = vec![0_u32; 3000];
         for _ in 0..300_000 {
