@@ -162,7 +162,7 @@ pub fn drive<W: Transactions>(
                 }
             }
         }
-        let results: Vec<_> = clients.into_iter().map(|client| joined(client)).collect();
+        let results: Vec<_> = clients.into_iter().map(joined).collect();
         let elapsed = start.elapsed();
         merged.store(true, Ordering::Relaxed);
         let merging = joined(merger);

@@ -297,12 +297,6 @@ impl<'s> TxSession<'s> {
     pub fn waits(&self) -> Waits {
         self.waits
     }
-
-    /// Forgets what was accessed and waited for so far.
-    pub fn forget_counts(&mut self) {
-        self.traffic = self.store.no_traffic();
-        self.waits = Waits::default();
-    }
 }
 
 impl Drop for TxSession<'_> {

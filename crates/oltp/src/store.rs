@@ -107,11 +107,6 @@ impl Store {
         self.tables[table].used_rows()
     }
 
-    /// Names of the tables.
-    pub fn table_names(&self) -> Vec<&'static str> {
-        self.tables.iter().map(|table| table.spec().name).collect()
-    }
-
     /// Bytes of the regions of a part.
     pub fn part_bytes(&self, part: StorePart) -> u64 {
         self.regions.size_bytes(part)

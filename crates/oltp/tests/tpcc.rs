@@ -35,7 +35,7 @@ fn loaded_data_is_consistent_and_the_same_for_a_seed() {
     assert_eq!(one.check(true), []);
     let rows = |tpcc: &Tpcc| {
         let mut session = tpcc.store().session();
-        let tables = 0..tpcc.store().table_names().len();
+        let tables = 0..9;
         let words = tables
             .flat_map(|table| (0..tpcc.store().used_rows(table)).map(move |row| (table, row)));
         let words = words.map(|(table, row)| {

@@ -114,7 +114,7 @@ impl Tpcc {
             session,
             violations,
         };
-        let id = |key| DistrictId::of(key);
+        let id = DistrictId::of;
         read.each(self, table::WAREHOUSE, &[index::WAREHOUSE], |row, _| {
             sums.warehouse_ytd
                 .insert(row[0] as u32, row[warehouse::YTD]);

@@ -122,6 +122,8 @@ fn run<W: Transactions>(
     let result = drive(workload, &options).map_err(failure)?;
     let after = audits(store)?;
     note!("checking the data");
+    // So that the check reads what merging writes.
+    store.merge_all(&mut store.no_traffic());
     let moved = before
         .iter()
         .zip(&after)
