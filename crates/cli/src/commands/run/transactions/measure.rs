@@ -122,6 +122,7 @@ fn run<W: Transactions>(
     let result = drive(workload, &options).map_err(failure)?;
     let after = audits(store)?;
     note!("checking the data");
+    let captured = Captured::of(store, &result);
     // So that the check reads what merging writes.
     store.merge_all(&mut store.no_traffic());
     let moved = before
@@ -138,7 +139,7 @@ fn run<W: Transactions>(
         after,
     });
     Ok(StoreRun {
-        captured: Captured::of(store, &result),
+        captured,
         kinds: workload.kinds(),
         parts: parts.collect(),
         log: log.map(RedoLog::used),
