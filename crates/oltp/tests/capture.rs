@@ -2,13 +2,10 @@
 
 mod common;
 
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
-use common::{memory, seed, topology};
+use common::{memory, run, seed, topology};
 use tierloom_model::{Options, TierShares, profiles, solve_all};
 use tierloom_oltp::tpcc::{Tpcc, TpccSizes};
-use tierloom_oltp::{Captured, DriveOptions, StorePart, Transactions, drive};
+use tierloom_oltp::{Captured, StorePart, Transactions};
 
 fn captured() -> Captured {
     let (seed, topology) = (seed(), topology());
@@ -19,14 +16,7 @@ fn captured() -> Captured {
         room_orders: 3000,
     };
     let tpcc = Tpcc::load(sizes, seed, &memory(&topology), 1).expect("loaded");
-    let options = DriveOptions {
-        clients: 2,
-        duration: Duration::from_millis(300),
-        seed,
-        stop: &AtomicBool::new(false),
-    };
-    let result = drive(&tpcc, &options).expect("driven");
-    assert!(result.commits() > 100);
+    let result = run(&tpcc, 2, seed, 2000);
     Captured::of(Transactions::store(&tpcc), &result)
 }
 

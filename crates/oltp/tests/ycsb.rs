@@ -2,12 +2,9 @@
 
 mod common;
 
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
-use common::{memory, seed, topology};
+use common::{memory, run, seed, topology};
 use tierloom_oltp::ycsb::{Ycsb, YcsbMix};
-use tierloom_oltp::{Captured, DriveOptions, StorePart, Transactions, drive};
+use tierloom_oltp::{Captured, StorePart, Transactions};
 
 #[test]
 fn every_mix_leaves_whole_rows_that_are_all_found() {
@@ -15,14 +12,7 @@ fn every_mix_leaves_whole_rows_that_are_all_found() {
     for mix in YcsbMix::ALL {
         let rows = Ycsb::LEAST_ROWS;
         let ycsb = Ycsb::load(mix, rows, 2000, seed, &memory(&topology)).expect("loaded");
-        let options = DriveOptions {
-            clients: 4,
-            duration: Duration::from_millis(200),
-            seed,
-            stop: &AtomicBool::new(false),
-        };
-        let result = drive(&ycsb, &options).expect("driven");
-        assert!(result.commits() > 100, "{mix:?}: {}", result.commits());
+        let result = run(&ycsb, 4, seed, 3000);
         assert_eq!(ycsb.check(), [""; 0], "{mix:?}");
         let inserts = result.kinds[2].commits;
         let added = ycsb.store().used_rows(0) - rows as u32;

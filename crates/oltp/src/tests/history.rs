@@ -21,6 +21,7 @@ struct Registers {
     /// From 1; 0 is what they are loaded with.
     next: AtomicU64,
     history: Mutex<Vec<Done>>,
+    stop: AtomicBool,
     breaks_protocol: bool,
 }
 
@@ -39,6 +40,7 @@ impl Registers {
             store,
             next: AtomicU64::new(1),
             history: Mutex::default(),
+            stop: AtomicBool::new(false),
             breaks_protocol,
         }
     }
@@ -84,7 +86,7 @@ impl Transactions for Registers {
             }
         }
         session.commit()?;
-        self.history.lock().unwrap().push(done);
+        remember(&self.history, done, &self.stop);
         Ok(())
     }
 
@@ -93,10 +95,23 @@ impl Transactions for Registers {
     }
 }
 
-fn options(clients: u32, seed: u64, stop: &AtomicBool) -> DriveOptions<'_> {
+/// Transactions of a history.
+const LENGTH: usize = 2000;
+
+/// Adds to a history, and ends the run when it is long enough.
+fn remember(history: &Mutex<Vec<Done>>, done: Done, stop: &AtomicBool) {
+    let mut history = history.lock().unwrap();
+    history.push(done);
+    if history.len() >= LENGTH {
+        stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs until the history is long enough, however long that takes.
+fn options(seed: u64, stop: &AtomicBool) -> DriveOptions<'_> {
     DriveOptions {
-        clients,
-        duration: Duration::from_millis(500),
+        clients: 6,
+        duration: Duration::from_secs(3600),
         seed,
         stop,
     }
@@ -106,25 +121,23 @@ fn options(clients: u32, seed: u64, stop: &AtomicBool) -> DriveOptions<'_> {
 fn histories_of_registers_have_no_circle() {
     let (seed, topology) = (seed(), topology());
     let registers = Registers::new(&memory(&topology), false);
-    let stop = AtomicBool::new(false);
-    let result = drive(&registers, &options(6, seed, &stop)).unwrap();
+    let result = drive(&registers, &options(seed, &registers.stop)).unwrap();
     let history = registers.history.into_inner().unwrap();
     println!(
         "{} transactions, {} conflicts",
         history.len(),
         result.kinds[0].conflicts
     );
-    assert!(history.len() > 100 && result.kinds[0].conflicts > 0);
+    assert!(history.len() >= LENGTH && result.kinds[0].conflicts > 0);
     assert_eq!(circle(&history), Ok(None));
 }
 
 #[test]
 fn commits_that_do_not_look_at_what_they_read_give_a_circle() {
     let (seed, topology) = (seed(), topology());
-    let stop = AtomicBool::new(false);
     let found = (0..20).any(|round| {
         let registers = Registers::new(&memory(&topology), true);
-        drive(&registers, &options(6, seed + round, &stop)).unwrap();
+        drive(&registers, &options(seed + round, &registers.stop)).unwrap();
         let history = registers.history.into_inner().unwrap();
         circle(&history) != Ok(None)
     });
@@ -135,6 +148,7 @@ fn commits_that_do_not_look_at_what_they_read_give_a_circle() {
 struct Recorded {
     tpcc: Tpcc,
     history: Mutex<Vec<Done>>,
+    stop: AtomicBool,
     breaks_protocol: bool,
 }
 
@@ -149,6 +163,7 @@ impl Recorded {
         Self {
             tpcc: Tpcc::load(sizes, seed, memory, 1).unwrap(),
             history: Mutex::default(),
+            stop: AtomicBool::new(false),
             breaks_protocol,
         }
     }
@@ -178,7 +193,7 @@ impl Transactions for Recorded {
             reads: reads.collect(),
             writes: writes.collect(),
         };
-        self.history.lock().unwrap().push(done);
+        remember(&self.history, done, &self.stop);
         Ok(())
     }
 
@@ -214,8 +229,7 @@ fn recorded(seed: u64, breaks_protocol: bool) -> (Vec<Done>, bool) {
     let loaded: Vec<u32> = tables
         .map(|at| recorded.tpcc.store().used_rows(at))
         .collect();
-    let stop = AtomicBool::new(false);
-    drive(&recorded, &options(6, seed, &stop)).unwrap();
+    drive(&recorded, &options(seed, &recorded.stop)).unwrap();
     let history = recorded.history.into_inner().unwrap();
     let consistent = recorded.tpcc.check(false).is_empty();
     (loaded_as_zero(history, &loaded), consistent)
@@ -225,7 +239,7 @@ fn recorded(seed: u64, breaks_protocol: bool) -> (Vec<Done>, bool) {
 fn histories_of_tpcc_have_no_circle() {
     let (history, consistent) = recorded(seed(), false);
     println!("{} transactions", history.len());
-    assert!(history.len() > 100 && consistent);
+    assert!(history.len() >= LENGTH && consistent);
     assert_eq!(circle(&history), Ok(None));
 }
 
