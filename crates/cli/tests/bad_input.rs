@@ -155,7 +155,7 @@ fn more_workers_than_a_machine_has_threads_are_refused() {
 fn usage_errors_print_no_data() {
     let bad: [&[&str]; 9] = [
         &["nosuch"],
-        &["run", "tpcc"],
+        &["run", "tpcq"],
         &["run", "ssb", "--sf", "x"],
         &["run", "ssb", "--time-per-tuple", "-1"],
         &["run", "ssb", "--json", "--jsonl"],

@@ -54,6 +54,6 @@ pub use migrate::{
 };
 pub use page_size::{MIB, PageSize};
 pub use placement::{Placement, PlacementError, PlacementKind, PlacementSpec, Run, Runs, Target};
-pub use region::{PrepareTimes, Region, RegionOptions, RegionSlice};
+pub use region::{PrepareTimes, Region, RegionOptions, RegionSlice, RegionWords};
 pub use snapshot::PageSnapshot;
 pub use sys::Mapping;

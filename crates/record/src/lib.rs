@@ -7,6 +7,7 @@
 //! other: a *bench* record is one run of a memory benchmark, a *validation* record one comparison
 //! of the model with publications, a *tune* record the weights of one phase, a *cost* record one
 //! comparison of prices, a *restart* record the starts of a process with its tables from one place.
+//! A *transactions* record has one placement of a store that transactions run on.
 //! An *interference* record has queries on several hosts, each alone and all at once.
 //! A *publication* record has published figures and the ids of the bench records that repeat them.
 //! Every figure says whether it was [measured or modelled](Provenance), and repeated measurements
@@ -21,6 +22,7 @@
 //! {"type":"validation", "schema":"tierloom-record/1", "figures":[...], ...}
 //! {"type":"tune",       "schema":"tierloom-record/1", "points":[...], "best":[...], ...}
 //! {"type":"restart",    "schema":"tierloom-record/1", "way":..., "first_answer_ms":..., ...}
+//! {"type":"transactions","schema":"tierloom-record/1", "placement":..., "kinds":[...], ...}
 //! {"type":"interference","schema":"tierloom-record/1", "hosts":[...], "cases":[...], ...}
 //! {"type":"publication","schema":"tierloom-record/1", "paper":..., "series":[...], ...}
 //! {"type":"cost",       "schema":"tierloom-record/1", "prices":..., "points":[...], ...}
@@ -45,6 +47,7 @@ mod spread;
 mod summary;
 mod temp_tables;
 mod throughput;
+mod transactions;
 mod tune;
 mod validation;
 mod write;
@@ -77,6 +80,9 @@ pub use spread::{Spread, geometric_mean};
 pub use summary::{IntensityRow, MeanRecord, MemoryUse, SummaryRecord, TimeBreakdown};
 pub use temp_tables::{NodeBytes, PlaceBytes, TempTable, TempTablesRecord};
 pub use throughput::{CapacityChange, RateWindow, StreamRecord, ThroughputRecord};
+pub use transactions::{
+    RedoLogRecord, StorePartRecord, TierTraffic, TransactionKind, TransactionsRecord,
+};
 pub use tune::{TierWeight, TunePoint, TuneRecord};
 pub use validation::{FigureRecord, FigureSummary, NearestFigure, ValidationRecord};
 pub use write::{RecordWriter, atomic_write};
@@ -136,6 +142,8 @@ pub enum Record {
     Restart(Box<RestartRecord>),
     /// A query with temporary tables at one place; independent of other records.
     TempTables(Box<TempTablesRecord>),
+    /// Transactions under one placement; independent of other records.
+    Transactions(Box<TransactionsRecord>),
     /// Queries on several hosts, alone and at once; independent of other records.
     Interference(Box<InterferenceRecord>),
     /// Published figures and the benchmark runs that repeat them; refers to bench records.

@@ -3,7 +3,7 @@
 use crate::{
     BenchRecord, CostRecord, EngineKind, InterferenceRecord, PoolCostRecord, PublicationRecord,
     QueryRecord, Record, RecordError, RestartRecord, RunRecord, SCHEMA, SummaryRecord,
-    TempTablesRecord, ThroughputRecord, TuneRecord, ValidationRecord,
+    TempTablesRecord, ThroughputRecord, TransactionsRecord, TuneRecord, ValidationRecord,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -66,6 +66,8 @@ pub struct RecordSet {
     pub restarts: Vec<RestartRecord>,
     /// Queries with temporary tables, in file order.
     pub temp_tables: Vec<TempTablesRecord>,
+    /// Transactions under one placement, in file order.
+    pub transactions: Vec<TransactionsRecord>,
     /// Queries on several hosts, in file order.
     pub interferences: Vec<InterferenceRecord>,
     /// Published figures beside benchmark runs, in file order.
@@ -121,6 +123,7 @@ impl RecordSet {
             all.pool_costs.extend(set.pool_costs);
             all.restarts.extend(set.restarts);
             all.temp_tables.extend(set.temp_tables);
+            all.transactions.extend(set.transactions);
             all.interferences.extend(set.interferences);
             all.publications.extend(set.publications);
         }
@@ -152,6 +155,7 @@ impl RecordSet {
             && self.pool_costs.is_empty()
             && self.restarts.is_empty()
             && self.temp_tables.is_empty()
+            && self.transactions.is_empty()
             && self.interferences.is_empty()
             && self.publications.is_empty()
     }
@@ -237,6 +241,7 @@ impl RecordSet {
         records.extend(boxed(&self.pool_costs, Record::PoolCost));
         records.extend(boxed(&self.restarts, Record::Restart));
         records.extend(boxed(&self.temp_tables, Record::TempTables));
+        records.extend(boxed(&self.transactions, Record::Transactions));
         records.extend(boxed(&self.interferences, Record::Interference));
         records.extend(boxed(&self.publications, Record::Publication));
         records
@@ -266,6 +271,7 @@ impl RecordSet {
             Record::PoolCost(cost) => self.pool_costs.push(*cost),
             Record::Restart(restart) => self.restarts.push(*restart),
             Record::TempTables(one) => self.temp_tables.push(*one),
+            Record::Transactions(one) => self.transactions.push(*one),
             Record::Interference(one) => self.interferences.push(*one),
             Record::Publication(one) => self.publications.push(*one),
         }

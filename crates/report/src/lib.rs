@@ -26,6 +26,7 @@ mod publication;
 mod restart;
 mod section;
 mod temp_tables;
+mod transactions;
 mod tune;
 mod validation;
 mod view;
@@ -72,6 +73,7 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
         None if !set.pool_costs.is_empty() => cost::pool::title_of(&set.pool_costs),
         None if !set.restarts.is_empty() => restart::title_of(&set.restarts),
         None if !set.temp_tables.is_empty() => temp_tables::title_of(&set.temp_tables),
+        None if !set.transactions.is_empty() => transactions::title_of(&set.transactions),
         None => interference::title_of(&set.interferences),
     };
     let title = options.title.clone().unwrap_or_else(made);
@@ -110,6 +112,9 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
     }
     if !set.temp_tables.is_empty() {
         articles.push(temp_tables::article(&set.temp_tables, alone));
+    }
+    if !set.transactions.is_empty() {
+        articles.push(transactions::article(&set.transactions, alone));
     }
     if !set.interferences.is_empty() {
         articles.push(interference::article(&set.interferences, alone));

@@ -85,6 +85,7 @@ pub(crate) fn kinds(set: &RecordSet) -> Vec<Kind> {
         kind("o", set.pool_costs.len(), "comparison", "prices of pools"),
         kind("s", set.restarts.len(), "set", "starts of processes"),
         kind("m", set.temp_tables.len(), "script", "temporary tables"),
+        kind("x", set.transactions.len(), "run", "transactions"),
         kind("i", set.interferences.len(), "set", "hosts at once"),
     ];
     all.into_iter().flatten().collect()

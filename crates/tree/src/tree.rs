@@ -69,6 +69,11 @@ impl<M: AsRef<[AtomicU64]>> BPlusTree<M> {
         };
     }
 
+    /// Cache lines of an inner node and of a leaf that are requested on the way to a key.
+    pub fn lines_per_node(&self) -> (usize, usize) {
+        self.lines
+    }
+
     fn requested_lines(inner: &Arena<M>, leaves: &Arena<M>) -> (usize, usize) {
         let keys = key_lines(inner_capacity(inner.node_words()));
         let leaf = leaves.node_bytes() / LINE_BYTES;

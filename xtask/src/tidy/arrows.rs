@@ -13,7 +13,7 @@ pub(super) const LAYERS: [&[&str]; 8] = [
     &["agent", "corrections", "kernels", "testing", "text", "tpc"],
     &["lab", "model", "star", "topology", "tree", "workloads"],
     &["counters", "memory", "operators", "record"],
-    &["bench", "calibrate", "placement", "pool", "report"],
+    &["bench", "calibrate", "oltp", "placement", "pool", "report"],
     &["engine", "tune"],
     &["sql", "suite"],
     &["cli", "sqlfuzz", "sqlsuite"],

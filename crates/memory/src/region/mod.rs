@@ -4,6 +4,7 @@ mod attached;
 mod check;
 mod prefault;
 mod slice;
+mod words;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use tierloom_topology::{NodeId, Topology};
 use crate::backend::{MemoryBackend, Placing};
 use crate::{Mapping, MemoryError, PageSize, Placement};
 pub use slice::RegionSlice;
+pub use words::RegionWords;
 
 /// Size, page size and placement of a new region.
 #[derive(Debug, Clone)]

@@ -20,6 +20,7 @@ mod next;
 mod published;
 mod restart;
 mod temp_tables;
+mod transactions;
 mod warnings;
 
 pub use best::{BestPlacement, PlacementVerdict, SpeedRatio};
@@ -29,6 +30,7 @@ pub use published::{
 };
 pub use restart::of_restarts;
 pub use temp_tables::of_temp_tables;
+pub use transactions::{NO_TPC_RESULT, of_transactions};
 
 use crate::{HERE, RunSet};
 

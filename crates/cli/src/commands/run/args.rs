@@ -1,6 +1,7 @@
 //! Command line arguments of `tierloom run`, unchecked; `tierloom_suite` resolves them.
 
 use super::hosts::HostArgs;
+use super::transactions::{TpccArgs, YcsbArgs};
 use crate::commands::pool::access::AccessArgs;
 use crate::commands::topology::MachineArgs;
 use clap::Subcommand;
@@ -24,6 +25,11 @@ pub enum Workload {
     Tpch(TpcArgs),
     /// TPC-DS: 99 SQL queries on three sales channels
     Tpcds(TpcArgs),
+    /// The five transactions of TPC-C on rows in memory, by clients without think time; no figure
+    /// is a TPC result
+    Tpcc(TpccArgs),
+    /// YCSB: single rows read, scanned, changed and added, a control in which placement must show
+    Ycsb(YcsbArgs),
     /// The process that --restart starts
     #[command(hide = true)]
     Restarted,

@@ -12,6 +12,7 @@ mod render;
 mod results;
 #[cfg_attr(not(feature = "sql"), path = "no_sessions.rs")]
 mod sessions;
+mod transactions;
 
 pub use args::Args;
 pub use hosts::QueryRunner;
@@ -62,6 +63,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         args::Workload::Tpch(args) => tpc(workload::tpch(args.sf, args.answers_here())?, args),
         args::Workload::Tpcds(args) => tpc(workload::tpcds(args.sf, args.answers_here())?, args),
+        args::Workload::Tpcc(args) => transactions::tpcc(args),
+        args::Workload::Ycsb(args) => transactions::ycsb(args),
         args::Workload::Restarted => sessions::run_child(),
     }
 }

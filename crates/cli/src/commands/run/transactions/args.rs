@@ -1,0 +1,91 @@
+//! Command line arguments of `tierloom run tpcc` and `tierloom run ycsb`, unchecked.
+
+use crate::commands::topology::MachineArgs;
+use std::path::PathBuf;
+
+/// Arguments of `tierloom run tpcc`
+#[derive(clap::Args)]
+pub struct TpccArgs {
+    /// Warehouses; each is about 90 MiB
+    #[arg(long, value_name = "W", default_value_t = 10)]
+    pub warehouses: u32,
+    /// New orders that there is room for; a run that uses it up ends early. Default: 20,000 per
+    /// second and CPU that clients can use
+    #[arg(long, value_name = "ORDERS")]
+    pub room: Option<u64>,
+    /// Make commits durable in a redo log, FILE, which must not exist: transactions are
+    /// acknowledged when the device has them. Later placements replace the log of earlier ones
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// With --log: after each run load the data again, do again what the log says, and check it
+    #[arg(long, requires = "log")]
+    pub recover: bool,
+    #[command(flatten)]
+    pub options: StoreOptions,
+}
+
+/// Arguments of `tierloom run ycsb`
+#[derive(clap::Args)]
+pub struct YcsbArgs {
+    /// Core workload: a (half updates), b (5% updates), c (reads), d (recent rows, 5% inserts),
+    /// e (scans, 5% inserts), f (half read and then updated)
+    #[arg(long, value_name = "LETTER", default_value = "c")]
+    pub workload: String,
+    /// Rows to load, about 1 KiB each
+    #[arg(long, default_value_t = 1_000_000)]
+    pub rows: u64,
+    /// Inserts that there is room for; a run that uses it up ends early. Default: 50,000 per second
+    /// and CPU that clients can use, for the workloads that insert
+    #[arg(long, value_name = "ROWS")]
+    pub room: Option<u64>,
+    #[command(flatten)]
+    pub options: StoreOptions,
+}
+
+/// Options common to both
+#[derive(clap::Args)]
+pub struct StoreOptions {
+    /// Clients, each a thread without think time; default: all CPUs this process may use
+    #[arg(long, value_name = "N")]
+    pub clients: Option<u32>,
+    /// Seconds to measure
+    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    pub seconds: f64,
+    /// Placements to compare, separated by commas. PLACEMENT alone (dram, cxl, 3:2, [0:3,2:2])
+    /// places everything; PART=PLACEMENT one part, with the rest in dram; + joins parts, as in
+    /// main=cxl+index=3:2. Parts: main (rows as loaded or merged), heap (row heads and new
+    /// versions), index (leaves and inner), leaves, inner. Those that this machine lacks are
+    /// modelled only
+    #[arg(long, value_name = "LIST", default_value = "dram")]
+    pub placement: String,
+    /// Machine profiles to model: names (see `tierloom machines`) or YAML files, separated by
+    /// commas
+    #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',')]
+    pub machine: Vec<String>,
+    /// Worker threads assumed on modelled machines; default: all their cores
+    #[arg(long, value_name = "N")]
+    pub model_workers: Option<u32>,
+    /// Page size: 4k, thp, 2m or 1g (2m and 1g require a hugetlb pool)
+    #[arg(long, value_name = "SIZE", default_value = "thp")]
+    pub pages: String,
+    /// Seed of the data and of what clients draw
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON document instead of tables
+    #[arg(long, conflicts_with = "jsonl")]
+    pub json: bool,
+    /// Print the records as JSON lines
+    #[arg(long)]
+    pub jsonl: bool,
+    /// Also write the records to FILE
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub records: Option<PathBuf>,
+    /// Also write an HTML report to FILE
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Print the plan without running it
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub here: MachineArgs,
+}

@@ -1,0 +1,233 @@
+//! Runs a workload under one placement: load, audit, run, audit, check.
+
+use super::plan::{StorePlacement, StorePlan, StoreWorkload};
+use crate::failure::Failure;
+use crate::stop;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tierloom_memory::{AnonymousNuma, Audit, AuditMode, Placement, Share};
+use tierloom_oltp::tpcc::{Tpcc, TpccSizes, Violation};
+use tierloom_oltp::ycsb::Ycsb;
+use tierloom_oltp::{
+    Captured, DriveOptions, DriveResult, OltpError, RedoLog, Store, StoreMemory, StorePart,
+    Transactions, drive, read_log,
+};
+
+/// Pages of a region that an audit looks at, at most.
+const AUDIT_PAGES: u64 = 1 << 16;
+
+/// What one run measured.
+pub struct StoreRun {
+    pub result: DriveResult,
+    pub captured: Captured,
+    /// Names of the kinds of transactions.
+    pub kinds: &'static [&'static str],
+    pub parts: Vec<PartRun>,
+    pub log: Option<tierloom_oltp::LogUse>,
+    pub invalid: Option<String>,
+}
+
+/// A part of the store in a run.
+pub struct PartRun {
+    pub part: StorePart,
+    pub region_bytes: u64,
+    pub before: Audit,
+    pub after: Audit,
+}
+
+/// Measures the plan's workload under a placement of this machine.
+///
+/// # Errors
+/// No memory, a log that cannot be written.
+pub fn measure(
+    plan: &StorePlan,
+    placement: &StorePlacement,
+    here: &[Placement; 4],
+) -> Result<StoreRun, Failure> {
+    let memory = StoreMemory {
+        backend: Arc::new(AnonymousNuma::new()),
+        topology: &plan.topology,
+        page_size: plan.page_size,
+        placements: here.clone(),
+    };
+    note!("{} in {}: loading", plan.workload.id(), placement.text);
+    match plan.workload {
+        StoreWorkload::Tpcc(sizes) => tpcc(plan, sizes, &memory),
+        StoreWorkload::Ycsb { mix, rows, room } => {
+            let ycsb = Ycsb::load(mix, rows, room, plan.seed, &memory).map_err(failure)?;
+            let check = || ycsb.check().first().cloned();
+            run(&ycsb, plan, None, &check)
+        }
+    }
+}
+
+fn tpcc(plan: &StorePlan, sizes: TpccSizes, memory: &StoreMemory<'_>) -> Result<StoreRun, Failure> {
+    let load = || Tpcc::load(sizes, plan.seed, memory, threads()).map_err(failure);
+    let mut tpcc = load()?;
+    let log = plan.log.as_deref().map(|path| {
+        let identity = Tpcc::identity(&sizes, plan.seed);
+        RedoLog::create(path, &identity).map(Arc::new)
+    });
+    let log = log.transpose().map_err(failure)?;
+    if let Some(log) = &log {
+        tpcc.store_mut().set_log(Arc::clone(log));
+    }
+    let check = || first(&tpcc.check(false));
+    let mut measured = run(&tpcc, plan, log.as_deref(), &check)?;
+    // The log ends with the last that has it; and there is memory for one store at a time.
+    drop((tpcc, log));
+    if let (Some(path), true) = (&plan.log, plan.recovers) {
+        let recovered = recovered(&load()?, path).map_err(failure)?;
+        measured.invalid = measured.invalid.or(recovered);
+    }
+    Ok(measured)
+}
+
+/// What is wrong with the data after doing again what a log says.
+fn recovered(tpcc: &Tpcc, path: &Path) -> Result<Option<String>, OltpError> {
+    let contents = read_log(path)?;
+    tpcc.recover(path, &contents)?;
+    note!(
+        "recovered {} transactions from {}",
+        contents.transactions(),
+        path.display()
+    );
+    Ok(first(&tpcc.check(false)).map(|what| format!("after recovery: {what}")))
+}
+
+fn first(violations: &[Violation]) -> Option<String> {
+    violations.first().map(Violation::to_string)
+}
+
+fn run<W: Transactions>(
+    workload: &W,
+    plan: &StorePlan,
+    log: Option<&RedoLog>,
+    check: &dyn Fn() -> Option<String>,
+) -> Result<StoreRun, Failure> {
+    let store = workload.store();
+    let before = audits(store)?;
+    note!(
+        "running {} clients for {} s",
+        plan.clients,
+        plan.duration.as_secs_f64()
+    );
+    let options = DriveOptions {
+        clients: plan.clients,
+        duration: plan.duration,
+        seed: plan.seed,
+        stop: stop::flag(),
+    };
+    let result = drive(workload, &options).map_err(failure)?;
+    let after = audits(store)?;
+    note!("checking the data");
+    let captured = Captured::of(store, &result);
+    // So that the check reads what merging writes.
+    store.merge_all(&mut store.no_traffic());
+    let moved = before
+        .iter()
+        .zip(&after)
+        .find_map(|(before, after)| moved(before, after));
+    let parts = StorePart::ALL
+        .into_iter()
+        .zip(before.into_iter().zip(after));
+    let parts = parts.map(|(part, (before, after))| PartRun {
+        part,
+        region_bytes: store.part_bytes(part),
+        before,
+        after,
+    });
+    Ok(StoreRun {
+        captured,
+        kinds: workload.kinds(),
+        parts: parts.collect(),
+        log: log.map(RedoLog::used),
+        invalid: check().or(moved),
+        result,
+    })
+}
+
+fn audits(store: &Store) -> Result<Vec<Audit>, Failure> {
+    let mode = AuditMode::Sampled { pages: AUDIT_PAGES };
+    let audits = StorePart::ALL
+        .into_iter()
+        .map(|part| store.audit(part, mode));
+    audits.collect::<Result<_, _>>().map_err(Failure::runtime)
+}
+
+/// Why two audits of a part do not agree with its placement or each other.
+fn moved(before: &Audit, after: &Audit) -> Option<String> {
+    if after.misplaced_pages > 0 {
+        let (count, checked) = (after.misplaced_pages, after.pages_checked);
+        return Some(format!(
+            "{count} of {checked} pages are not where they were placed"
+        ));
+    }
+    let share = |shares: &[Share], of: &Share| {
+        let found = shares.iter().find(|share| share.node == of.node);
+        found.map_or(0.0, |share| share.share)
+    };
+    let differs = |of: &Share| (share(&before.actual, of) - of.share).abs() > 1e-6;
+    after
+        .actual
+        .iter()
+        .any(differs)
+        .then(|| "pages moved during the run".to_owned())
+}
+
+/// Processor time of a transaction with all data in cache, ns: one client on a few rows.
+///
+/// # Errors
+/// As [`measure`].
+pub fn compute_ns(plan: &StorePlan) -> Result<f64, Failure> {
+    const DURATION: Duration = Duration::from_millis(500);
+    let memory = StoreMemory {
+        backend: Arc::new(AnonymousNuma::new()),
+        topology: &plan.topology,
+        page_size: plan.page_size,
+        placements: [(); 4].map(|()| Placement::kernel_default()),
+    };
+    let options = DriveOptions {
+        clients: 1,
+        duration: DURATION,
+        seed: plan.seed,
+        stop: stop::flag(),
+    };
+    let result = match plan.workload {
+        StoreWorkload::Tpcc(_) => {
+            let sizes = TpccSizes {
+                warehouses: 1,
+                customers: 30,
+                items: 100,
+                room_orders: 50_000,
+            };
+            let tpcc = Tpcc::load(sizes, plan.seed, &memory, 1).map_err(failure)?;
+            drive(&tpcc, &options)
+        }
+        StoreWorkload::Ycsb { mix, .. } => {
+            let ycsb = Ycsb::load(mix, 1000, 50_000, plan.seed, &memory).map_err(failure)?;
+            drive(&ycsb, &options)
+        }
+    };
+    let result = result.map_err(failure)?;
+    let total_ns: u64 = result.kinds.iter().map(|kind| kind.total_ns).sum();
+    match result.commits() {
+        0 => Err(Failure::runtime(
+            "no transaction committed in half a second",
+        )),
+        commits => Ok(total_ns as f64 / commits as f64),
+    }
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn failure(error: OltpError) -> Failure {
+    match error {
+        // The size was asked for, or the placement.
+        OltpError::TooLarge { .. } => Failure::input(error),
+        _ => Failure::runtime(error),
+    }
+}

@@ -1,0 +1,138 @@
+//! Runs as text: the answer first, then tables.
+
+use comfy_table::{CellAlignment, Table, presets};
+use std::fmt::Write;
+use tierloom_record::findings::of_transactions;
+use tierloom_record::{NodeShare, StorePartRecord, TierTraffic, TransactionsRecord};
+use tierloom_text::Bytes;
+
+/// The findings and the tables of all runs.
+pub fn tables(records: &[TransactionsRecord]) -> String {
+    let mut text = String::new();
+    for sentence in of_transactions(records) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{sentence}");
+    }
+    let _ = writeln!(text, "\n{}", rates(records));
+    for record in records.iter().filter(|record| !record.kinds.is_empty()) {
+        let place = &record.placement;
+        let _ = writeln!(
+            text,
+            "\n{} in {place}, measured:\n{}",
+            record.workload,
+            kinds(record)
+        );
+        if let Some(log) = &record.log {
+            let commits: u64 = record.kinds.iter().map(|kind| kind.commits).sum();
+            let _ = writeln!(
+                text,
+                "redo log: {} in {} writes, each flushed; {:.1} commits each",
+                Bytes(log.size_bytes).rounded(),
+                log.writes,
+                commits as f64 / log.writes.max(1) as f64
+            );
+        }
+        for part in &record.parts {
+            let _ = writeln!(text, "{}", audit(part));
+        }
+    }
+    text
+}
+
+fn table<const N: usize>(header: [&str; N], first_number: usize) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_FULL_CONDENSED)
+        .set_header(header);
+    for column in table.column_iter_mut().skip(first_number) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn rates(records: &[TransactionsRecord]) -> Table {
+    let mut table = table(
+        [
+            "machine",
+            "placement",
+            "clients",
+            "transactions/s",
+            "traffic",
+        ],
+        2,
+    );
+    for record in records {
+        let traffic: Vec<String> = record.tiers.iter().filter_map(traffic).collect();
+        table.add_row([
+            format!("{} ({})", record.machine, record.provenance),
+            record.placement.clone(),
+            record.clients.to_string(),
+            match &record.invalid {
+                Some(_) => "invalid".to_owned(),
+                None => format!("{:.0}", record.transactions_per_s),
+            },
+            traffic.join(", "),
+        ]);
+    }
+    table
+}
+
+/// What a tier carries; nothing for one that carries nothing.
+fn traffic(of: &TierTraffic) -> Option<String> {
+    let what = match of.utilisation {
+        Some(_) => "",
+        None => " accessed",
+    };
+    let (tier, gbps) = (&of.tier, of.bandwidth_gbps);
+    (gbps > 0.0).then(|| format!("{tier}: {gbps:.2} GB/s{what}"))
+}
+
+fn kinds(record: &TransactionsRecord) -> Table {
+    let header = [
+        "kind",
+        "per second",
+        "p50 µs",
+        "p99 µs",
+        "rolled back",
+        "conflicts",
+        "retrying",
+        "locks",
+        "room",
+        "log",
+    ];
+    let mut table = table(header, 1);
+    let percent = |share: f64| format!("{:.1}%", share * 100.0);
+    for kind in &record.kinds {
+        table.add_row([
+            kind.name.clone(),
+            format!("{:.0}", kind.commits_per_s),
+            format!("{:.1}", kind.p50_us),
+            format!("{:.1}", kind.p99_us),
+            kind.rollbacks.to_string(),
+            kind.conflicts.to_string(),
+            percent(kind.retry_share),
+            percent(kind.lock_share),
+            percent(kind.room_share),
+            percent(kind.log_share),
+        ]);
+    }
+    table
+}
+
+fn audit(part: &StorePartRecord) -> String {
+    let shares = |shares: &[NodeShare]| {
+        let node = |share: &NodeShare| format!("node {} {:.1}%", share.node, share.share * 100.0);
+        shares.iter().map(node).collect::<Vec<_>>().join(", ")
+    };
+    let pages = part
+        .audit_after
+        .as_ref()
+        .map_or_else(String::new, |audit| shares(&audit.actual));
+    format!(
+        "{} ({}, {}): pages on {pages}; {} accessed",
+        part.part,
+        part.placement,
+        Bytes(part.region_bytes).rounded(),
+        Bytes(part.accessed_bytes).rounded()
+    )
+}

@@ -1,0 +1,157 @@
+//! `run tpcc` and `run ycsb`: bad input, a run with a log and its recovery, a full disk.
+
+mod common;
+
+use common::{command, end_of, refused, tierloom};
+use std::path::Path;
+use tierloom_record::{HERE, Provenance, RecordSet, TransactionsRecord};
+
+fn arguments(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
+#[test]
+fn bad_input_is_one_error_before_anything_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("old.log"), "something").unwrap();
+    let cases = [
+        (
+            "run tpcc --warehouses 0",
+            "--warehouses 0: expected a number from 1",
+        ),
+        ("run tpcc --clients 0", "--clients 0"),
+        ("run tpcc --seconds 0", "--seconds 0"),
+        ("run tpcc --seconds NaN", "--seconds NaN"),
+        ("run tpcc --room 0", "--room 0"),
+        ("run tpcc --placement main=hbmx", "hbmx"),
+        ("run tpcc --placement table=dram", "table"),
+        (
+            "run tpcc --placement main=dram+main=dram",
+            "main is placed twice",
+        ),
+        ("run tpcc --placement hbm", "hbm"),
+        ("run tpcc --placement hbm --machine sap26-pool", "hbm"),
+        ("run tpcc --machine sap26-pol", "did you mean sap26-pool"),
+        (
+            "run tpcc --machine sap26-pool --model-workers 97",
+            "at most 96",
+        ),
+        ("run tpcc --pages 3m", "3m"),
+        ("run tpcc --log old.log", "old.log: the file exists"),
+        ("run tpcc --log nowhere/new.log", "nowhere/new.log"),
+        ("run ycsb --workload g", "--workload g: expected a letter"),
+        ("run ycsb --rows 10", "--rows 10"),
+        ("run ycsb --records nowhere/r.jsonl", "nowhere"),
+    ];
+    for (line, says) in cases {
+        refused(folder.path(), &arguments(line), &[says]);
+    }
+}
+
+#[test]
+fn a_plan_is_printed_without_loading_anything() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "run tpcc --warehouses 9999 --clients 384 --room 7 --placement dram,main=remote --machine sap26-pool --dry-run";
+    let ended = tierloom(folder.path(), &arguments(line)).with_code(0);
+    for says in [
+        "9999 warehouses, room for 7 new orders",
+        "384 clients",
+        "main remote, heap dram",
+    ] {
+        assert!(ended.stdout.contains(says), "{says}\n{}", ended.stdout);
+    }
+}
+
+fn records(folder: &Path) -> Vec<TransactionsRecord> {
+    let set = RecordSet::read(&folder.join("run.jsonl")).expect("records");
+    set.transactions
+}
+
+#[test]
+fn a_run_is_consistent_recovers_and_is_modelled_where_this_machine_lacks_a_tier() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "run tpcc --warehouses 1 --clients 2 --seconds 2 --room 5000 --pages 4k --log redo.log --recover --placement default,cxl --machine sap26-pool --records run.jsonl --report run.html";
+    let ended = tierloom(folder.path(), &arguments(line)).with_code(0);
+    assert!(
+        ended.stdout.contains("No figure of tpcc is a TPC result"),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stderr.contains("recovered"), "{}", ended.stderr);
+    let html = std::fs::read_to_string(folder.path().join("run.html")).unwrap();
+    assert!(html.contains("stock-level") && html.contains("No figure of tpcc is a TPC result"));
+    let records = records(folder.path());
+    let here: Vec<_> = records
+        .iter()
+        .filter(|record| record.machine == HERE)
+        .collect();
+    let first = here[0];
+    assert_eq!(
+        (first.provenance, &first.invalid),
+        (Provenance::Measured, &None)
+    );
+    assert_eq!(first.kinds.len(), 5);
+    assert!(first.transactions_per_s > 0.0 && first.log.is_some_and(|log| log.writes > 0));
+    assert!(first.kinds[0].log_share > 0.0 && first.kinds[0].p99_us >= first.kinds[0].p50_us);
+    assert!(
+        first
+            .parts
+            .iter()
+            .all(|part| part.audit_before.is_some() && part.accessed_bytes > 0)
+    );
+    let modelled: Vec<_> = records
+        .iter()
+        .filter(|record| record.machine != HERE)
+        .collect();
+    assert_eq!(modelled.len(), 2);
+    let on = |record: &TransactionsRecord, tier: &str| {
+        let found = record.tiers.iter().find(|found| found.tier == tier);
+        found.map_or(0.0, |found| found.bandwidth_gbps)
+    };
+    assert_eq!(
+        (on(modelled[0], "cxl"), on(modelled[1], "dram")),
+        (0.0, 0.0)
+    );
+    assert!(on(modelled[0], "dram") > 0.0 && on(modelled[1], "cxl") > 0.0);
+    assert!(modelled[1].transactions_per_s < modelled[0].transactions_per_s);
+}
+
+#[test]
+fn a_full_log_disk_is_one_error_that_names_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "run tpcc --warehouses 1 --clients 2 --seconds 60 --room 5000 --pages 4k --log redo.log --placement default";
+    let tool = command(folder.path(), &arguments(line));
+    // A limit on the size of files stands for a full disk: 64 blocks of 1 KiB.
+    let mut limited = std::process::Command::new("bash");
+    limited.args(["-c", "ulimit -f 64; exec \"$0\" \"$@\""]);
+    limited.arg(tool.get_program()).args(tool.get_args());
+    limited
+        .current_dir(folder.path())
+        .env_remove("RUST_BACKTRACE");
+    limited
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let ended = end_of(limited.spawn().expect("bash starts")).with_code(1);
+    let error = ended.one_error();
+    assert!(error.contains("redo.log: cannot write"), "{error}");
+    let contents = std::fs::metadata(folder.path().join("redo.log")).unwrap();
+    assert!(contents.len() <= 64 << 10);
+}
+
+#[test]
+fn point_reads_lose_more_on_slow_memory_than_transactions() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "run ycsb --workload c --rows 20000 --clients 1 --seconds 1 --pages 4k --placement default,cxl --machine sap26-pool --jsonl --records run.jsonl";
+    let ended = tierloom(folder.path(), &arguments(line)).with_code(0);
+    assert!(
+        ended.stdout.lines().all(|line| line.starts_with('{')),
+        "{}",
+        ended.stdout
+    );
+    let records = records(folder.path());
+    assert!(
+        records
+            .iter()
+            .all(|record| record.workload == "ycsb-c" && record.invalid.is_none())
+    );
+}

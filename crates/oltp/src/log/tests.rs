@@ -1,0 +1,99 @@
+//! Logs that are cut, damaged, and on a medium that becomes full.
+
+use super::*;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A file on a disk with room for so many bytes.
+#[derive(Debug)]
+struct SmallDisk {
+    file: File,
+    room: Arc<AtomicU64>,
+}
+
+impl LogMedium for SmallDisk {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let room = self.room.load(Ordering::Relaxed) as usize;
+        let fits = bytes.len().min(room);
+        LogMedium::append(&mut self.file, &bytes[..fits])?;
+        self.room.fetch_sub(fits as u64, Ordering::Relaxed);
+        match fits == bytes.len() {
+            true => Ok(()),
+            false => Err(io::ErrorKind::StorageFull.into()),
+        }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        LogMedium::sync(&mut self.file)
+    }
+}
+
+#[test]
+fn a_full_disk_is_one_error_and_loses_nothing_that_was_committed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("redo");
+    drop(RedoLog::create(&path, "data").unwrap());
+    let disk = SmallDisk {
+        file: File::options().append(true).open(&path).unwrap(),
+        room: Arc::new(AtomicU64::new(10_000)),
+    };
+    let log = RedoLog::start(&path, Box::new(disk)).unwrap();
+    let (mut committed, mut errors) = (0, Vec::new());
+    for number in 0..200_u32 {
+        let record = [number.to_le_bytes().as_slice(), &[7; 100]].concat();
+        match log.append(&record).and_then(|lsn| log.wait(lsn)) {
+            Ok(()) => committed += 1,
+            Err(error) => errors.push(error.to_string()),
+        }
+    }
+    assert!(committed > 50 && committed + errors.len() == 200);
+    errors.dedup();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].contains("redo: cannot write"), "{errors:?}");
+    drop(log);
+    let contents = read_log(&path).unwrap();
+    assert_eq!(contents.transactions(), committed);
+    assert!(contents.cut_bytes > 0, "the disk was full inside a record");
+    for (number, record) in contents.records.iter().enumerate() {
+        assert_eq!(record[..4], (number as u32).to_le_bytes());
+    }
+}
+
+#[test]
+fn a_log_cut_or_damaged_anywhere_gives_its_whole_beginning_and_goes_on_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("redo");
+    let log = RedoLog::create(&path, "data").unwrap();
+    for number in 0..5_u8 {
+        let lsn = log.append(&[number; 20]).unwrap();
+        log.wait(lsn).unwrap();
+    }
+    assert_eq!(log.used().size_bytes, 5 * 32);
+    drop(log);
+    let whole = std::fs::read(&path).unwrap();
+    let header = whole.len() - 5 * 32;
+    for end in header..whole.len() {
+        std::fs::write(&path, &whole[..end]).unwrap();
+        let contents = read_log(&path).unwrap();
+        assert_eq!(contents.transactions(), (end - header) / 32, "cut at {end}");
+        let mut damaged = whole.clone();
+        damaged[end] ^= 1;
+        std::fs::write(&path, &damaged).unwrap();
+        let contents = read_log(&path).unwrap();
+        let before = (end - header) / 32;
+        assert_eq!(contents.transactions(), before, "damaged at {end}");
+        let log = RedoLog::resume(&path, &contents).unwrap();
+        let lsn = log.append(b"after").unwrap();
+        log.wait(lsn).unwrap();
+        drop(log);
+        let contents = read_log(&path).unwrap();
+        assert_eq!(contents.records.last().unwrap(), b"after");
+        assert_eq!(
+            (contents.transactions(), contents.cut_bytes),
+            (before + 1, 0)
+        );
+    }
+    for end in 0..header {
+        std::fs::write(&path, &whole[..end]).unwrap();
+        read_log(&path).unwrap_err();
+    }
+}

@@ -1,0 +1,135 @@
+//! What follows from transactions under several placements.
+
+use crate::{HERE, TransactionsRecord};
+
+/// Said wherever figures of TPC-C are shown.
+pub const NO_TPC_RESULT: &str = "No figure of tpcc is a TPC result, nor comparable with one: \
+    clients are threads without think time, and nothing of the specification's rules for results \
+    is kept.";
+
+/// How the placements compare with the first one of each workload and machine, as sentences: what
+/// was measured before what was modelled.
+pub fn of_transactions(records: &[TransactionsRecord]) -> Vec<String> {
+    let mut groups: Vec<(&str, &str)> = Vec::new();
+    for record in records {
+        let group = (record.machine.as_str(), record.workload.as_str());
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    groups.sort_by_key(|(machine, _)| *machine != HERE);
+    let mut sentences = Vec::new();
+    for (machine, workload) in groups {
+        let of =
+            |record: &&TransactionsRecord| record.machine == machine && record.workload == workload;
+        let all: Vec<&TransactionsRecord> = records.iter().filter(of).collect();
+        sentences.extend(comparison(&all, machine, workload));
+    }
+    let broken = records.iter().filter_map(|record| {
+        let why = record.invalid.as_ref()?;
+        Some(format!(
+            "{} in {} is invalid: {why}",
+            record.workload, record.placement
+        ))
+    });
+    sentences.extend(broken);
+    let early = records.iter().filter_map(|record| {
+        let why = record.ended_early.as_ref()?;
+        let (what, place) = (&record.workload, &record.placement);
+        Some(format!(
+            "{what} in {place} ended after {:.2} s: {why}",
+            record.duration_s
+        ))
+    });
+    sentences.extend(early);
+    if records.iter().any(|record| record.workload == "tpcc") {
+        sentences.push(NO_TPC_RESULT.to_owned());
+    }
+    sentences
+}
+
+fn comparison(all: &[&TransactionsRecord], machine: &str, workload: &str) -> Option<String> {
+    let mut valid = all.iter().filter(|record| record.invalid.is_none());
+    let first = valid.next()?;
+    let how = match machine {
+        HERE => "measured here".to_owned(),
+        name => format!("modelled for {name}"),
+    };
+    let rate = first.transactions_per_s;
+    let others: Vec<String> = valid
+        .map(|record| {
+            let ratio = record.transactions_per_s / rate;
+            format!("{ratio:.2} of that in {}", record.placement)
+        })
+        .collect();
+    let others = match others.is_empty() {
+        true => String::new(),
+        false => format!("; {}", others.join(", ")),
+    };
+    let clients = match first.clients {
+        1 => "1 client".to_owned(),
+        count => format!("{count} clients"),
+    };
+    let place = &first.placement;
+    Some(format!(
+        "{workload}, {how}: {rate:.0} transactions/s in {place} with {clients}{others}."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Provenance, SCHEMA};
+
+    fn record(machine: &str, placement: &str, rate: f64) -> TransactionsRecord {
+        TransactionsRecord {
+            schema: SCHEMA.to_owned(),
+            provenance: Provenance::Modelled,
+            made_at: String::new(),
+            tool_version: String::new(),
+            build: String::new(),
+            workload: "tpcc".to_owned(),
+            scale: 1,
+            seed: 1,
+            page_size: "4k".to_owned(),
+            clients: 2,
+            machine: machine.to_owned(),
+            placement: placement.to_owned(),
+            duration_s: 1.0,
+            transactions_per_s: rate,
+            kinds: Vec::new(),
+            parts: Vec::new(),
+            tiers: Vec::new(),
+            log: None,
+            compute_ns: None,
+            ended_early: None,
+            invalid: None,
+        }
+    }
+
+    #[test]
+    fn placements_are_compared_on_one_machine_and_invalid_ones_are_not() {
+        let mut broken = record(HERE, "heap=cxl", 1.0);
+        broken.invalid = Some("pages moved".to_owned());
+        let all = [
+            record("sap26-pool", "dram", 100.0),
+            record(HERE, "dram", 50.0),
+            record("sap26-pool", "main=cxl", 90.0),
+            broken,
+        ];
+        let found = of_transactions(&all);
+        assert_eq!(
+            found[0],
+            "tpcc, measured here: 50 transactions/s in dram with 2 clients."
+        );
+        assert!(
+            found[1].ends_with("with 2 clients; 0.90 of that in main=cxl."),
+            "{found:?}"
+        );
+        assert!(
+            found[2].contains("heap=cxl is invalid: pages moved"),
+            "{found:?}"
+        );
+        assert_eq!(found.last().unwrap(), NO_TPC_RESULT);
+    }
+}
