@@ -162,7 +162,11 @@ impl StorePlan {
                 .map_err(Failure::input)?;
             Ok::<_, Failure>((machine, workers))
         };
-        let machines = options.machine.iter().map(load).collect::<Result<_, _>>()?;
+        let machines = options
+            .machine
+            .iter()
+            .map(load)
+            .collect::<Result<Vec<_>, _>>()?;
         let page_size = options.pages.parse().map_err(Failure::input)?;
         let placements = placements(&options.placement, &topology, &machines)?;
         Ok(Self {
