@@ -121,8 +121,8 @@ impl<'a> Head<'a> {
         let before = self.location.load(Ordering::Relaxed);
         let moves = (before & !SLOT).wrapping_add(MOVE);
         let slot = slot.map_or(0, |slot| u64::from(slot) + 1);
-        // A merge leaves the version word as it was, so order for who reads from the new place comes
-        // from here.
+        // A merge leaves the version word as it was, so that the order for who reads from the new
+        // place comes from here.
         self.location.store(moves | slot, Ordering::Release);
     }
 }
