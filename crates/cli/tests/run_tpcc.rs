@@ -70,7 +70,7 @@ fn records(folder: &Path) -> Vec<TransactionsRecord> {
 #[test]
 fn a_run_is_consistent_recovers_and_is_modelled_where_this_machine_lacks_a_tier() {
     let folder = tempfile::tempdir().unwrap();
-    let line = "run tpcc --warehouses 1 --clients 2 --seconds 2 --room 5000 --pages 4k --log redo.log --recover --placement default,cxl --machine sap26-pool --records run.jsonl --report run.html";
+    let line = "run tpcc --warehouses 1 --clients 2 --seconds 2 --room 5000 --pages 4k --log redo.log --recover --placement default,cxl --machine nus24 --records run.jsonl --report run.html";
     let ended = tierloom(folder.path(), &arguments(line)).with_code(0);
     assert!(
         ended.stdout.contains("No figure of tpcc is a TPC result"),
