@@ -103,7 +103,7 @@ fn tables_that_multiply_rows_are_joined_after_those_that_filter() {
 #[test]
 fn names_and_order_of_columns_stay_as_written() {
     let sql = "SELECT * FROM sales s JOIN stock t ON s.item = t.item \
-               JOIN customers c ON s.customer = c.id WHERE c.kind = 3 AND s.day = t.day";
+               JOIN customers c ON s.customer = c.id WHERE c.kind = 3";
     let (as_written, ordered) = (engine(usize::MAX), engine(0));
     let text = |engine: &Engine| engine.plan("query", sql).unwrap().display();
     assert_ne!(text(&as_written), text(&ordered), "the order is the same");
@@ -118,7 +118,7 @@ fn names_and_order_of_columns_stay_as_written() {
 /// A condition that has another value for each row must be asked as often as the text says.
 #[test]
 fn random_conditions_keep_joins_where_they_are() {
-    let sql = "SELECT count(*) FROM sales s JOIN stock t ON s.item = t.item AND random() < t.day \
+    let sql = "SELECT count(*) FROM sales s JOIN stock t ON s.item = t.item AND random() * s.day < t.day \
                JOIN customers c ON s.customer = c.id WHERE c.kind = 3";
     let text = |engine: &Engine| engine.plan("query", sql).unwrap().display();
     assert_eq!(text(&engine(usize::MAX)), text(&engine(0)));

@@ -43,7 +43,7 @@ fn declared_types_decide_and_not_what_the_values_look_like() {
             &mut session,
             "select arrow_typeof(small), arrow_typeof(price) from t limit 1"
         ),
-        "Int16,Decimal128(10, 3)"
+        "Int16,\"Decimal128(10, 3)\""
     );
 }
 
