@@ -1,7 +1,7 @@
 //! Work of transactions as the model takes it: lines per transaction and structure.
 //!
 //! ```text
-//!   Traffic (counted) ──┐
+//!   lines, counted ─────┐
 //!   bytes in use ───────┼──> Phase ──> model: rate and traffic with any placement of the parts
 //!   compute time ───────┘
 //! ```

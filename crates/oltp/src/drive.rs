@@ -7,7 +7,7 @@ use fastrand::Rng;
 use hdrhistogram::Histogram;
 
 use crate::store::Store;
-use crate::traffic::Traffic;
+use crate::traffic::StoreTraffic;
 use crate::{Abort, OltpError, TxSession, Waits};
 
 /// A workload: what its clients draw, and how a transaction is done.
@@ -98,9 +98,9 @@ pub struct DriveResult {
     /// By kind, in the order of [`Transactions::kinds`].
     pub kinds: Vec<KindResult>,
     /// What clients accessed.
-    pub traffic: Traffic,
+    pub traffic: StoreTraffic,
     /// What merging in the background accessed.
-    pub merging: Traffic,
+    pub merging: StoreTraffic,
     /// The table that had no room for more, which ended the run early.
     pub full: Option<&'static str>,
 }
@@ -115,7 +115,7 @@ impl DriveResult {
 /// What one client measured.
 struct ClientResult {
     kinds: Vec<KindResult>,
-    traffic: Traffic,
+    traffic: StoreTraffic,
     full: Option<&'static str>,
 }
 

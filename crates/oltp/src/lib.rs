@@ -40,7 +40,7 @@ pub use places::{StoreMemory, StorePart};
 pub use session::{TxSession, Waits};
 pub use store::Store;
 pub use table::RowSpec;
-pub use traffic::{IndexLines, LINE_BYTES, RowLines, Traffic};
+pub use traffic::{IndexLines, LINE_BYTES, RowLines, StoreTraffic};
 
 #[cfg(test)]
 mod tests;

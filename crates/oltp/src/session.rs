@@ -41,7 +41,7 @@ use crate::Abort;
 use crate::effect::{Effect, WriteRow};
 use crate::head::RowVersion;
 use crate::store::Store;
-use crate::traffic::Traffic;
+use crate::traffic::StoreTraffic;
 
 /// Time that a session waited, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub struct TxSession<'s> {
     spare: Vec<Vec<u32>>,
     /// The record of the log that is being made.
     record: Vec<u8>,
-    traffic: Traffic,
+    traffic: StoreTraffic,
     waits: Waits,
     /// Commits without looking whether what was read has changed, to show that tests notice.
     #[cfg(test)]
@@ -289,7 +289,7 @@ impl<'s> TxSession<'s> {
     }
 
     /// What this session accessed so far.
-    pub fn traffic(&self) -> &Traffic {
+    pub fn traffic(&self) -> &StoreTraffic {
         &self.traffic
     }
 

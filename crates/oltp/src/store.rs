@@ -11,7 +11,7 @@ use crate::index::{IndexSpec, RowIndex};
 use crate::log::RedoLog;
 use crate::places::{Regions, StoreMemory, StorePart};
 use crate::table::{RowSpec, RowTable, TableWords};
-use crate::traffic::Traffic;
+use crate::traffic::StoreTraffic;
 
 /// Merging begins when a delta has no more than this share of its slots free.
 const MERGE_BELOW: f64 = 0.5;
@@ -122,7 +122,7 @@ impl Store {
 
     /// Merges deltas into main whenever they are half full, until `stop` says so. Returns what it
     /// accessed.
-    pub fn merge_until(&self, stop: &AtomicBool) -> Traffic {
+    pub fn merge_until(&self, stop: &AtomicBool) -> StoreTraffic {
         let mut traffic = self.no_traffic();
         while !stop.load(Ordering::Relaxed) {
             let mut merged = 0;
@@ -140,12 +140,12 @@ impl Store {
     }
 
     /// Merges everything that no transaction is changing. Returns the number of rows.
-    pub fn merge_all(&self, traffic: &mut Traffic) -> u64 {
+    pub fn merge_all(&self, traffic: &mut StoreTraffic) -> u64 {
         let tables = 0..self.tables.len();
         tables.map(|table| self.merge_table(table, traffic)).sum()
     }
 
-    pub(crate) fn merge_table(&self, table: usize, traffic: &mut Traffic) -> u64 {
+    pub(crate) fn merge_table(&self, table: usize, traffic: &mut StoreTraffic) -> u64 {
         /// Slots that are given back at once.
         const BATCH: u32 = 256;
         let (counted, table) = (&mut traffic.tables[table], &self.tables[table]);
@@ -161,7 +161,7 @@ impl Store {
     }
 
     /// Counts of nothing, for this store.
-    pub fn no_traffic(&self) -> Traffic {
-        Traffic::new(self.tables.len(), self.indexes.len())
+    pub fn no_traffic(&self) -> StoreTraffic {
+        StoreTraffic::new(self.tables.len(), self.indexes.len())
     }
 }

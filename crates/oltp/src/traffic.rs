@@ -49,14 +49,14 @@ pub struct IndexLines {
 
 /// What a session, or several, accessed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub struct StoreTraffic {
     /// By table, in the order of the store.
     pub tables: Vec<RowLines>,
     /// By index, in the order of the store.
     pub indexes: Vec<IndexLines>,
 }
 
-impl Traffic {
+impl StoreTraffic {
     pub(crate) fn new(tables: usize, indexes: usize) -> Self {
         Self {
             tables: vec![RowLines::default(); tables],
@@ -65,8 +65,8 @@ impl Traffic {
     }
 }
 
-impl AddAssign<&Traffic> for Traffic {
-    fn add_assign(&mut self, other: &Traffic) {
+impl AddAssign<&StoreTraffic> for StoreTraffic {
+    fn add_assign(&mut self, other: &StoreTraffic) {
         for (own, other) in self.tables.iter_mut().zip(&other.tables) {
             own.head_read += other.head_read;
             own.head_update += other.head_update;
