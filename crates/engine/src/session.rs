@@ -537,8 +537,8 @@ fn tune(config: &mut SessionConfig) {
 /// DataFusion's logical rules plus ours.
 ///
 /// [`PlainAntiJoins`] comes after the rule that makes joins of subqueries, because that one creates
-/// the NULL-aware joins; with `tuned`, [`JoinOrder`] and [`StarJoinOrder`] after filters were pushed
-/// down to the tables, because they sample them there.
+/// the NULL-aware joins; with `tuned`, [`JoinOrder`] and [`StarJoinOrder`] after filters were
+/// pushed down to the tables, because they sample them there.
 fn rules(options: &EngineOptions) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = logical_rules();
     let mut after = |name: &str, rule: Arc<dyn OptimizerRule + Send + Sync>| {

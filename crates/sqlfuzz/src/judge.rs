@@ -328,8 +328,8 @@ impl<'a> Arena<'a> {
 }
 
 impl Arena<'_> {
-    /// Gives plain DataFusion the rows of the table `name`, which only Tierloom could make or change, and
-    /// leaves DuckDB out from now on. `why` is the error of plain DataFusion.
+    /// Gives plain DataFusion the rows of the table `name`, which only Tierloom could make or
+    /// change, and leaves DuckDB out from now on. `why` is the error of plain DataFusion.
     fn share(&mut self, name: &str, why: String) -> Verdict {
         let rows = self.answer(&format!("SELECT * FROM {name}"));
         let shared = match rows {

@@ -23,6 +23,7 @@ pub mod panics;
 pub mod rng;
 pub mod shrink;
 pub mod step;
+mod story;
 pub mod table;
 mod timed;
 pub mod value;

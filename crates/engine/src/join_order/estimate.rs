@@ -93,14 +93,10 @@ impl Estimates {
 
 fn share_of(condition: &Expr) -> f64 {
     match condition {
-        Expr::BinaryExpr(BinaryExpr { op, .. })
-            if matches!(
-                op,
-                Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq
-            ) =>
-        {
-            COMPARED
-        }
+        Expr::BinaryExpr(BinaryExpr {
+            op: Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq,
+            ..
+        }) => COMPARED,
         _ => OTHER,
     }
 }

@@ -1,6 +1,5 @@
 //! A tree of inner joins as a graph: what is joined, and the conditions between.
 
-use super::estimate::Estimates;
 use datafusion::common::{NullEquality, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
@@ -89,10 +88,10 @@ impl JoinGraph {
         })
     }
 
-    /// The joins in `order`; `None` if a condition fits nowhere.
-    pub fn build(&self, order: &Order, estimates: &Estimates) -> Result<Option<LogicalPlan>> {
+    /// The joins in `order`; `None` if a condition fits nowhere. `rows` are those of a join.
+    pub fn build(&self, order: &Order, rows: &dyn Fn(Set) -> f64) -> Result<Option<LogicalPlan>> {
         let mut used = vec![false; self.conditions.len()];
-        let joined = self.built(order, estimates, &mut used)?;
+        let joined = self.built(order, rows, &mut used)?;
         Ok(used
             .iter()
             .all(|used| *used)
@@ -102,7 +101,7 @@ impl JoinGraph {
     fn built(
         &self,
         order: &Order,
-        estimates: &Estimates,
+        rows: &dyn Fn(Set) -> f64,
         used: &mut [bool],
     ) -> Result<Arc<LogicalPlan>> {
         let (set, one, other) = match order {
@@ -110,13 +109,13 @@ impl JoinGraph {
             Order::Join(set, one, other) => (*set, one, other),
         };
         // The smaller side is on the left, where hash tables are built.
-        let (left, right) = match estimates.rows(one.set()) <= estimates.rows(other.set()) {
+        let (left, right) = match rows(one.set()) <= rows(other.set()) {
             true => (one, other),
             false => (other, one),
         };
         let (left_plan, right_plan) = (
-            self.built(left, estimates, used)?,
-            self.built(right, estimates, used)?,
+            self.built(left, rows, used)?,
+            self.built(right, rows, used)?,
         );
         let (mut on, mut filters) = (Vec::new(), Vec::new());
         for (condition, used) in self.conditions.iter().zip(used) {

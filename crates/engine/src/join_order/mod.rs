@@ -1,10 +1,10 @@
 //! Logical rule that orders joins which multiply rows.
 //!
-//! DataFusion joins tables in the order of the FROM clause. Where two large tables meet in a join of
-//! many rows with many before the others have filtered them, intermediate results are hundreds of
-//! times larger than the tables (query 72 of TPC-DS). The rule looks for such trees of inner joins
-//! by the statistics of their tables alone; only if an intermediate result is several times larger
-//! than the largest table does it estimate filters on samples, look for the cheapest order
+//! DataFusion joins tables in the order of the FROM clause. Where two large tables meet in a join
+//! of many rows with many before the others have filtered them, intermediate results are hundreds
+//! of times larger than the tables (query 72 of TPC-DS). The rule looks for such trees of inner
+//! joins by the statistics of their tables alone; only if an intermediate result is several times
+//! larger than the largest table does it estimate filters on samples, look for the cheapest order
 //! ([`search`]), and use it if it is far cheaper. All other trees are left to the text's order, to
 //! [`StarJoinOrder`](crate::StarJoinOrder) and to the fused operators.
 //!
@@ -111,7 +111,7 @@ fn ordered(plan: &LogicalPlan, few_rows: f64) -> Result<Option<LogicalPlan>> {
     if present < few_rows || present < GAIN * estimates.cost(&best) {
         return Ok(None);
     }
-    let Some(joined) = graph.build(&best, &estimates)? else {
+    let Some(joined) = graph.build(&best, &|set| estimates.rows(set))? else {
         return Ok(None);
     };
     // Columns come out in another order; the projection restores names and order for the parents.

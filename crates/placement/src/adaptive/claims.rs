@@ -22,13 +22,13 @@ const HEAVIER: f64 = 1.25;
 /// moves only when the decision of a phase changes, and the controller bounds how often that is.
 #[derive(Debug, Default)]
 pub struct Claims {
-    phases: BTreeMap<PhaseKey, Claim>,
+    phases: BTreeMap<PhaseKey, PhaseClaim>,
     /// The settled weights of each claimed column, "table.column".
     columns: BTreeMap<String, Weights>,
 }
 
 #[derive(Debug)]
-struct Claim {
+struct PhaseClaim {
     weights: Weights,
     weight_ns: f64,
     columns: Vec<String>,
@@ -44,7 +44,7 @@ impl Claims {
         }
         let columns = phase.accesses.iter();
         let columns = columns.filter(|a| a.class == StructureClass::Column);
-        let claim = Claim {
+        let claim = PhaseClaim {
             weights,
             weight_ns: decision.expected_ns,
             columns: columns.map(|a| a.structure.clone()).collect(),
@@ -56,7 +56,7 @@ impl Claims {
     ///
     /// The present weights stay unless the new ones are at least [`HEAVIER`] times as heavy.
     pub fn settle(&mut self) -> &BTreeMap<String, Weights> {
-        let mut wishes: BTreeMap<&str, Vec<&Claim>> = BTreeMap::new();
+        let mut wishes: BTreeMap<&str, Vec<&PhaseClaim>> = BTreeMap::new();
         for claim in self.phases.values() {
             for column in &claim.columns {
                 wishes.entry(column).or_default().push(claim);
@@ -72,7 +72,7 @@ impl Claims {
             // Claims within ALIKE of one another add up; among them the exact weights are the
             // heaviest phase's.
             let heaviest = claims.iter().max_by(|a, b| {
-                let of = |c: &&&Claim| (for_weights(&c.weights), c.weight_ns);
+                let of = |c: &&&PhaseClaim| (for_weights(&c.weights), c.weight_ns);
                 let ((a, own_a), (b, own_b)) = (of(a), of(b));
                 a.total_cmp(&b).then(own_a.total_cmp(&own_b))
             });

@@ -13,6 +13,7 @@ mod decision;
 mod distrust;
 mod evidence;
 mod latencies;
+mod latency_steps;
 mod layout;
 mod levers;
 mod log;

@@ -1,7 +1,7 @@
 //! History of one phase: placements, measurements, changes.
 
 use super::evidence::{Evidence, StdDevs};
-use super::latencies::LatencySteps;
+use super::latency_steps::LatencySteps;
 use super::layout::moved_share;
 use super::{Gain, Layout, Settings};
 use tierloom_model::search::Weights;

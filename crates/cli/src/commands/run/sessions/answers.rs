@@ -1,8 +1,8 @@
 //! Answers of one query in several runs.
 
 /// Whether two answers, as CSV, are equal but for the last digits of floats, whose sums depend on
-/// the order of additions, and for the order of rows: rows that ORDER BY takes for equal come in any
-/// order (query 11 of TPC-H has such rows from scale factor 10 on).
+/// the order of additions, and for the order of rows: rows that ORDER BY takes for equal come in
+/// any order (query 11 of TPC-H has such rows from scale factor 10 on).
 pub(super) fn equal(one: &str, other: &str) -> bool {
     let sorted = |text: &str| {
         let mut lines: Vec<&str> = text.lines().collect();
