@@ -454,3 +454,39 @@ fn bad_input_is_named_with_what_may_stand_there() {
         ended.no_panic();
     }
 }
+
+#[test]
+fn policies_are_compared_for_any_seed_and_marked_as_modelled() {
+    let args = [
+        "predict",
+        "policies",
+        "--machine",
+        "nus24",
+        "--work",
+        "chase",
+    ];
+    let seed = std::process::id().to_string();
+    let short = ["--machines", "1", "--seed", &seed];
+    let result = document(&[&args[..], &short[..]].concat());
+    assert_eq!(result["schema"], json!("tierloom-policies/1"));
+    assert_eq!(result["provenance"], json!("modelled"));
+    let policies = result["works"][0]["policies"].as_array().unwrap();
+    let mean = |name: &str| {
+        let of_name = policies.iter().find(|p| p["policy"] == json!(name));
+        of_name.expect(name)["mean"].as_f64().unwrap()
+    };
+    // Accesses that depend on each other gain nothing from a tier that is slower.
+    assert!(mean("3:2") > mean("9:1"), "seed {seed}: {result}");
+    assert!(mean("9:1") > mean("first touch"), "seed {seed}: {result}");
+    assert!(mean("Tierloom") < mean("9:1"), "seed {seed}: {result}");
+    for (wrong, said) in [
+        (["--machine", "nope"], "unknown machine"),
+        (["--machines", "0"], "--machines"),
+        (["--work", "nope"], "--work"),
+    ] {
+        let ended = tierloom_anywhere(&[&["predict", "policies"], &wrong[..]].concat());
+        let ended = ended.with_code(2);
+        ended.no_panic();
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    }
+}
