@@ -48,6 +48,8 @@ pub struct Largest {
     pub after_mib: u64,
     /// Number of its case.
     pub case: u64,
+    /// The settings of its case.
+    pub options: Options,
     /// The statement.
     pub sql: String,
 }
@@ -132,6 +134,7 @@ impl Fuzzer {
                         peak_mib,
                         after_mib: memory::resident_mib(),
                         case: number,
+                        options: draft.options.clone(),
                         sql: statement.sql(Dialect::DataFusion),
                     });
                 }

@@ -139,8 +139,8 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
     }
     if let Some(most) = &fuzzer.largest {
         println!(
-            "memory: {} MiB at most within a statement, {} MiB after it; case {}:\n    {}",
-            most.peak_mib, most.after_mib, most.case, most.sql
+            "memory: {} MiB at most within a statement, {} MiB after it; case {}:\n    {}\n    {:?}",
+            most.peak_mib, most.after_mib, most.case, most.sql, most.options
         );
     }
     println!(
