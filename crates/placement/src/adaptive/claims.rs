@@ -54,7 +54,7 @@ impl Claims {
 
     /// Settles every claimed column on the weights with the most claimed time.
     ///
-    /// The present weights stay unless the new ones are at least [`HEAVIER`] times as heavy.
+    /// The present weights stay unless the new ones are at least `HEAVIER` times as heavy.
     pub fn settle(&mut self) -> &BTreeMap<String, Weights> {
         let mut wishes: BTreeMap<&str, Vec<&PhaseClaim>> = BTreeMap::new();
         for claim in self.phases.values() {
