@@ -92,6 +92,17 @@ impl Shape {
 
 /// The values of `batch` for a declared column, NULL if it has none of that name.
 fn declared_column(field: &FieldRef, batch: &RecordBatch) -> Result<ArrayRef, SqlError> {
+    if let Some(DataType::Struct(found)) = batch.column_by_name(field.name()).map(|c| c.data_type())
+        && let DataType::Struct(wanted) = field.data_type()
+        && !wanted
+            .iter()
+            .any(|w| found.iter().any(|f| f.name() == w.name()))
+    {
+        return Err(SqlError::input(format!(
+            "column {} has none of the declared fields",
+            field.name()
+        )));
+    }
     let made = match batch.column_by_name(field.name()) {
         Some(values) => assigned(values, field.name(), field.data_type())?,
         None => new_null_array(field.data_type(), batch.num_rows()),

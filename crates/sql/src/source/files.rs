@@ -102,6 +102,32 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, SqlError> {
     Ok(found)
 }
 
+/// Refuses files below `location` in folders `name=value` that are not the partitions `names`.
+pub(super) fn check_folders(
+    location: &Path,
+    files: &[PathBuf],
+    names: &[&str],
+) -> Result<(), SqlError> {
+    for file in files {
+        let Some(folder) = file.strip_prefix(location).ok().and_then(Path::parent) else {
+            continue;
+        };
+        let keys = folder
+            .iter()
+            .filter_map(|part| Some(part.to_str()?.split_once('=')?.0));
+        let keys: Vec<&str> = keys.collect();
+        if !keys.is_empty() && keys != names {
+            return Err(SqlError::input(format!(
+                "{}: its folders are partitions by {}, and PARTITIONED BY ({}) is declared",
+                file.display(),
+                keys.join(", "),
+                names.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// The values of the partitions `names` that the folders of `file` are named after (`year=2024`);
 /// `None` for NULL.
 pub(super) fn partition_values(
@@ -137,7 +163,16 @@ pub(super) fn partition_values(
             }),
         }
     };
-    names.iter().map(value_of).collect()
+    let order = |name: &&str| folders.iter().rposition(|(key, _)| key == name);
+    let values = names.iter().map(value_of).collect::<Result<Vec<_>, _>>()?;
+    match names.iter().map(order).is_sorted() {
+        true => Ok(values),
+        false => Err(SqlError::input(format!(
+            "{}: its folders are in another order than PARTITIONED BY ({})",
+            file.display(),
+            names.join(", ")
+        ))),
+    }
 }
 
 #[cfg(test)]
@@ -206,11 +241,15 @@ mod tests {
     #[test]
     fn partitions_are_read_from_folders_with_null_and_escaped_values() {
         let file = Path::new("/data/year=2023/t/year=2024/city=S%C3%A3o%2FPaulo/m=/1.csv");
-        let values = partition_values(file, &["city", "year", "m"]).unwrap();
+        let values = partition_values(file, &["year", "city", "m"]).unwrap();
         let text = |text: &str| Some(text.to_owned());
-        assert_eq!(values, [text("São/Paulo"), text("2024"), text("")]);
+        assert_eq!(values, [text("2024"), text("São/Paulo"), text("")]);
         let null = Path::new("year=__HIVE_DEFAULT_PARTITION__/1.csv");
         assert_eq!(partition_values(null, &["year"]).unwrap(), [None]);
+        let order = partition_values(file, &["city", "year"])
+            .unwrap_err()
+            .to_string();
+        assert!(order.contains("another order"), "{order}");
         let missing = partition_values(file, &["day"]).unwrap_err().to_string();
         assert!(missing.contains("day=VALUE"), "{missing}");
     }

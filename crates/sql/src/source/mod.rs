@@ -177,7 +177,13 @@ impl Source {
         let partitioned = !declared.partitions.is_empty();
         let mut found = Vec::new();
         for location in locations {
-            found.extend(files::meant(location, partitioned)?);
+            let files = files::meant(location, partitioned)?;
+            if partitioned {
+                let names = declared.partitions.iter();
+                let names: Vec<&str> = names.map(|field| field.name().as_str()).collect();
+                files::check_folders(location, &files, &names)?;
+            }
+            found.extend(files);
         }
         let plain = declared.columns.is_none() && !partitioned;
         Source::of(&locations[0], found, csv, (!plain).then_some(declared))
