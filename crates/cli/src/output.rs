@@ -6,7 +6,7 @@
 use crate::failure::Failure;
 use std::io::Write;
 use std::path::Path;
-use tierloom_record::{RecordSet, RecordWriter, atomic_write};
+use tierloom_record::{Record, RecordSet, RecordWriter, SCHEMA, atomic_write};
 use tierloom_report::{ReportOptions, render};
 
 /// How this program was built, as records say it.
@@ -88,12 +88,36 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 /// # Errors
 /// Same as [`write_file()`], and a record that cannot be written as JSON.
 pub fn write_records(path: &Path, set: &RecordSet) -> Result<(), Failure> {
-    let mut bytes = Vec::new();
-    let mut writer = RecordWriter::new(&mut bytes, path.display().to_string());
-    for record in set.to_records() {
-        writer.write(&record)?;
-    }
+    let bytes = record_lines(&set.to_records(), &path.display().to_string())?;
     write_file(path, &bytes)
+}
+
+/// Records as JSON lines; `name` is what errors call them.
+///
+/// # Errors
+/// A record that cannot be written as JSON.
+pub fn record_lines(records: &[Record], name: &str) -> Result<Vec<u8>, Failure> {
+    let mut lines = Vec::new();
+    let mut writer = RecordWriter::new(&mut lines, name);
+    records.iter().try_for_each(|record| writer.write(record))?;
+    Ok(lines)
+}
+
+/// Prints records as one document with `json`, as their `lines` with `jsonl`, or else `text`.
+///
+/// # Errors
+/// [`Failure::Runtime`] if stdout cannot be written.
+pub fn print_records(
+    records: &[Record],
+    lines: &[u8],
+    text: &str,
+    (json, jsonl): (bool, bool),
+) -> Result<(), Failure> {
+    match (json, jsonl) {
+        (true, _) => print_json(&serde_json::json!({ "schema": SCHEMA, "records": records })),
+        (_, true) => print_bytes(lines),
+        _ => print(text),
+    }
 }
 
 /// Writes the HTML report of `set`, like [`write_file()`].

@@ -4,7 +4,7 @@ use super::super::args::RunOptions;
 use crate::failure::Failure;
 use crate::output;
 use std::time::SystemTime;
-use tierloom_record::{Record, RecordWriter, SCHEMA, Spread, atomic_write};
+use tierloom_record::{Record, Spread, atomic_write};
 
 /// The time, RFC 3339.
 pub(super) fn now() -> String {
@@ -16,17 +16,8 @@ pub(super) fn now() -> String {
 /// # Errors
 /// A file or stdout that cannot be written.
 pub(super) fn write(records: &[Record], shown: &str, options: &RunOptions) -> Result<(), Failure> {
-    let mut lines = Vec::new();
-    let mut writer = RecordWriter::new(&mut lines, "the records");
-    records.iter().try_for_each(|record| writer.write(record))?;
-    let shown = match (options.json, options.jsonl) {
-        (true, _) => {
-            let document = serde_json::json!({ "schema": SCHEMA, "records": records });
-            output::print_json(&document)
-        }
-        (_, true) => output::print_bytes(&lines),
-        _ => output::print(shown),
-    };
+    let lines = output::record_lines(records, "the records")?;
+    let shown = output::print_records(records, &lines, shown, (options.json, options.jsonl));
     let written = options.records.as_ref().map_or(Ok(()), |path| {
         atomic_write(path, &lines)?;
         note!("wrote records to {}", path.display());

@@ -1,6 +1,6 @@
 //! Runs a workload under one placement: load, audit, run, audit, check.
 
-use super::plan::{StorePlacement, StorePlan, StoreWorkload};
+use super::plan::{StorePlacement, StorePlan, StoreWorkload, cpus};
 use crate::failure::Failure;
 use crate::stop;
 use std::path::Path;
@@ -63,7 +63,7 @@ pub fn measure(
 }
 
 fn tpcc(plan: &StorePlan, sizes: TpccSizes, memory: &StoreMemory<'_>) -> Result<StoreRun, Failure> {
-    let load = || Tpcc::load(sizes, plan.seed, memory, threads()).map_err(failure);
+    let load = || Tpcc::load(sizes, plan.seed, memory, cpus() as usize).map_err(failure);
     let mut tpcc = load()?;
     let log = plan.log.as_deref().map(|path| {
         let identity = Tpcc::identity(&sizes, plan.seed);
@@ -218,10 +218,6 @@ pub fn compute_ns(plan: &StorePlan) -> Result<f64, Failure> {
         )),
         commits => Ok(total_ns as f64 / commits as f64),
     }
-}
-
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 fn failure(error: OltpError) -> Failure {

@@ -20,7 +20,7 @@ use crate::{output, stop};
 use args::StoreOptions;
 use measure::StoreRun;
 use plan::StorePlan;
-use tierloom_record::{Record, RecordSet, RecordWriter, SCHEMA, TransactionsRecord};
+use tierloom_record::{Record, RecordSet, TransactionsRecord};
 
 /// Runs `tierloom run tpcc`.
 pub fn tpcc(args: &TpccArgs) -> Result<(), Failure> {
@@ -105,17 +105,8 @@ fn write(records: Vec<TransactionsRecord>, options: &StoreOptions) -> Result<(),
     let shown = render::tables(&records);
     let of = |record| Record::Transactions(Box::new(record));
     let records: Vec<Record> = records.into_iter().map(of).collect();
-    let mut lines = Vec::new();
-    let mut writer = RecordWriter::new(&mut lines, "the records");
-    records.iter().try_for_each(|record| writer.write(record))?;
-    let shown = match (options.json, options.jsonl) {
-        (true, _) => {
-            let document = serde_json::json!({ "schema": SCHEMA, "records": records });
-            output::print_json(&document)
-        }
-        (_, true) => output::print_bytes(&lines),
-        _ => output::print(&shown),
-    };
+    let lines = output::record_lines(&records, "the records")?;
+    let shown = output::print_records(&records, &lines, &shown, (options.json, options.jsonl));
     let written = options
         .records
         .as_ref()

@@ -238,7 +238,8 @@ impl StorePlan {
     }
 }
 
-fn cpus() -> u32 {
+/// CPUs that this process may use.
+pub(super) fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32)
 }
 

@@ -5,12 +5,12 @@ use super::plan::{StorePlacement, StorePlan};
 use super::price::StorePrice;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
-use tierloom_memory::{Audit, Share};
+use tierloom_bench::run::audit_record;
 use tierloom_model::Machine;
 use tierloom_oltp::{KindResult, StorePart};
 use tierloom_record::{
-    AuditRecord, HERE, NodeShare, Provenance, RedoLogRecord, SCHEMA, StorePartRecord, TierTraffic,
-    TransactionKind, TransactionsRecord,
+    HERE, Provenance, RedoLogRecord, SCHEMA, StorePartRecord, TierTraffic, TransactionKind,
+    TransactionsRecord,
 };
 
 /// The record of a measured run.
@@ -23,8 +23,8 @@ pub fn measured(
     let kinds = run.kinds.iter().zip(&run.result.kinds);
     let part = |part: &PartRun| StorePartRecord {
         region_bytes: part.region_bytes,
-        audit_before: Some(audit(&part.before)),
-        audit_after: Some(audit(&part.after)),
+        audit_before: Some(audit_record(&part.before)),
+        audit_after: Some(audit_record(&part.after)),
         ..blank_part(placement, part.part, run)
     };
     TransactionsRecord {
@@ -157,23 +157,4 @@ fn traffic(plan: &StorePlan, run: &StoreRun, elapsed_s: f64) -> Vec<TierTraffic>
         utilisation: None,
     };
     by_tier.into_iter().map(of).collect()
-}
-
-fn audit(of: &Audit) -> AuditRecord {
-    let shares = |shares: &[Share]| {
-        let node = |share: &Share| NodeShare {
-            node: share.node.0,
-            share: share.share,
-        };
-        shares.iter().map(node).collect()
-    };
-    AuditRecord {
-        bytes_checked: of.bytes_checked,
-        pages_checked: of.pages_checked,
-        pages_absent: of.absent_pages,
-        requested: shares(&of.requested),
-        effective: shares(&of.effective),
-        actual: shares(&of.actual),
-        worst_deviation: of.worst_deviation(),
-    }
 }
