@@ -73,14 +73,16 @@ fn reordered(
     if ordered.matches(join) {
         return Ok(None);
     }
-    // Columns come out in another order; the projection restores names and order for the parents.
+    with_columns_of(plan, ordered.build()?).map(Some)
+}
+
+/// `rebuilt`, whose columns are those of `plan` in another order, with the names and the order that
+/// the parents of `plan` expect.
+pub(crate) fn with_columns_of(plan: &LogicalPlan, rebuilt: LogicalPlan) -> Result<LogicalPlan> {
     let columns = plan.schema().columns().into_iter().map(Expr::Column);
-    let rebuilt = Projection::try_new_with_schema(
-        columns.collect(),
-        Arc::new(ordered.build()?),
-        Arc::clone(plan.schema()),
-    )?;
-    Ok(Some(LogicalPlan::Projection(rebuilt)))
+    let schema = Arc::clone(plan.schema());
+    let restored = Projection::try_new_with_schema(columns.collect(), Arc::new(rebuilt), schema)?;
+    Ok(LogicalPlan::Projection(restored))
 }
 
 /// Execution properties to evaluate filters with at planning time.
@@ -220,7 +222,7 @@ fn flatten(
 }
 
 /// The leaf that all columns of `expr` come from.
-fn owner(expr: &Expr, leaves: &[Arc<LogicalPlan>]) -> Option<usize> {
+pub(crate) fn owner(expr: &Expr, leaves: &[Arc<LogicalPlan>]) -> Option<usize> {
     let columns = expr.column_refs();
     (!columns.is_empty()).then_some(())?;
     leaves

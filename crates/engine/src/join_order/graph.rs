@@ -1,5 +1,6 @@
 //! A tree of inner joins as a graph: what is joined, and the conditions between.
 
+use crate::star_order::owner;
 use datafusion::common::{NullEquality, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
@@ -224,13 +225,4 @@ fn condition(expr: Expr, leaves: &[Arc<LogicalPlan>]) -> Option<Condition> {
         set,
         equality,
     })
-}
-
-/// The leaf that all columns of `expr` come from.
-fn owner(expr: &Expr, leaves: &[Arc<LogicalPlan>]) -> Option<usize> {
-    let columns = expr.column_refs();
-    (!columns.is_empty()).then_some(())?;
-    leaves
-        .iter()
-        .position(|leaf| columns.iter().all(|c| leaf.schema().has_column(c)))
 }

@@ -19,13 +19,13 @@ mod graph;
 mod search;
 
 use crate::breakdown::caught;
+use crate::star_order::with_columns_of;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Projection};
+use datafusion::logical_expr::{JoinType, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use estimate::Estimates;
 use graph::JoinGraph;
-use std::sync::Arc;
 
 /// How many times larger than its largest table an intermediate result has to be for its tree to be
 /// looked at.
@@ -111,14 +111,10 @@ fn ordered(plan: &LogicalPlan, few_rows: f64) -> Result<Option<LogicalPlan>> {
     if present < few_rows || present < GAIN * estimates.cost(&best) {
         return Ok(None);
     }
-    let Some(joined) = graph.build(&best, &|set| estimates.rows(set))? else {
-        return Ok(None);
-    };
-    // Columns come out in another order; the projection restores names and order for the parents.
-    let columns = plan.schema().columns().into_iter().map(Expr::Column);
-    let schema = Arc::clone(plan.schema());
-    let restored = Projection::try_new_with_schema(columns.collect(), Arc::new(joined), schema)?;
-    Ok(Some(LogicalPlan::Projection(restored)))
+    let joined = graph.build(&best, &|set| estimates.rows(set))?;
+    joined
+        .map(|joined| with_columns_of(plan, joined))
+        .transpose()
 }
 
 /// Whether an intermediate result of the present order is far larger than the largest table.
