@@ -15,7 +15,7 @@
 
 use super::controller::Controller;
 use super::evidence::StdDevs;
-use super::{Action, Layout, PhaseDecision};
+use super::{Action, Layout, OPERATOR_MEMORY, PhaseDecision};
 use crate::AdaptError;
 use tierloom_model::search::Weights;
 use tierloom_model::{Access, Pattern, Phase, StructureClass};
@@ -224,7 +224,7 @@ impl Controller {
         };
         [
             lines(&|class| class == StructureClass::Column),
-            lines(&is_operator),
+            lines(&|class| OPERATOR_MEMORY.contains(&class)),
         ]
     }
 
@@ -272,11 +272,4 @@ impl super::state::State {
         let std_dev = std_devs.whole * (1.0 / runs as f64 + 1.0 / before as f64).sqrt();
         (1.0 - (present - home + std_dev).exp()).max(0.0)
     }
-}
-
-fn is_operator(class: StructureClass) -> bool {
-    matches!(
-        class,
-        StructureClass::HashTable | StructureClass::GroupTable | StructureClass::SortRun
-    )
 }

@@ -5,6 +5,13 @@ use std::fmt;
 use tierloom_model::search::Weights;
 use tierloom_model::{ModelError, Phase, Placement, StructureClass};
 
+/// What is operator memory: placed as a whole, apart from columns.
+pub(crate) const OPERATOR_MEMORY: [StructureClass; 3] = [
+    StructureClass::HashTable,
+    StructureClass::GroupTable,
+    StructureClass::SortRun,
+];
+
 /// Weights of a phase: one set for its columns, one for its operator memory.
 ///
 /// Operator memory is hash tables, groups and sort runs. Buffers stay on the first tier, since they
@@ -61,14 +68,9 @@ impl Layout {
     /// The layout as input of the model; everything but columns and operator memory is on `first`.
     pub fn placement(&self, first: &str) -> Placement {
         let operators = self.operators.shares();
-        let classes = [
-            StructureClass::HashTable,
-            StructureClass::GroupTable,
-            StructureClass::SortRun,
-        ];
         let base = Placement::new(tierloom_model::TierShares::all(first))
             .with_class(StructureClass::Column, self.columns.shares());
-        classes.into_iter().fold(base, |placement, class| {
+        OPERATOR_MEMORY.into_iter().fold(base, |placement, class| {
             placement.with_class(class, operators.clone())
         })
     }

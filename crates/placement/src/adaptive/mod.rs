@@ -29,6 +29,7 @@ pub use claims::Claims;
 pub use controller::Controller;
 pub use decision::{Action, Measured, PhaseDecision, PhaseKey, TierLatencies, Trial};
 pub use layout::Layout;
+pub(crate) use layout::OPERATOR_MEMORY;
 pub use levers::{NEARLY, Prefetch, Prefetching, fewest_workers};
 pub use log::{Clock, Difference, Entry, Logged, RanPhase, Replayed, SCHEMA, SystemClock, replay};
 pub use numbers::Gain;

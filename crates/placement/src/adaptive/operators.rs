@@ -8,9 +8,9 @@
 use super::controller::Controller;
 use super::deciding::CERTAINTY;
 use super::evidence::MeasuredGain;
-use super::{Layout, PhaseDecision};
+use super::{Layout, OPERATOR_MEMORY, PhaseDecision};
 use crate::AdaptError;
-use tierloom_model::{Phase, StructureClass};
+use tierloom_model::Phase;
 
 /// Fractions of the way to the proposed placement, largest first.
 const PARTS: [f64; 6] = [1.0, 0.7, 0.45, 0.25, 0.12, 0.06];
@@ -23,12 +23,6 @@ const LEAST_SHOWN: f64 = 0.01;
 
 /// Changes held back, so that columns can still be moved afterwards.
 const KEPT: u32 = 1;
-
-const CLASSES: [StructureClass; 3] = [
-    StructureClass::HashTable,
-    StructureClass::GroupTable,
-    StructureClass::SortRun,
-];
 
 impl Controller {
     /// A proposed placement of operator memory that cannot lose more than columns have gained.
@@ -43,7 +37,7 @@ impl Controller {
         if state.proven < LEAST_SHOWN || state.changes + 1 + KEPT >= most {
             return Ok(None);
         }
-        let proposed = self.best_of(phase, &kept.layout, &CLASSES)?;
+        let proposed = self.best_of(phase, &kept.layout, &OPERATOR_MEMORY)?;
         let Some(operators) = proposed.filter(|w| *w != kept.layout.operators) else {
             return Ok(None);
         };

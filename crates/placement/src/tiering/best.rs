@@ -1,17 +1,11 @@
 //! The best static placement of each phase, found by trying all on a grid.
 
 use super::transparent::Setting;
+use crate::adaptive::OPERATOR_MEMORY;
 use tierloom_model::{Background, ModelError, Phase, Placement, StructureClass, TierShares};
 
 /// Steps of the grid over the share of pages on the slow tier: every 4%.
 const STEPS: u32 = 25;
-
-/// Classes that the second axis of the grid places together.
-const OPERATORS: [StructureClass; 3] = [
-    StructureClass::HashTable,
-    StructureClass::GroupTable,
-    StructureClass::SortRun,
-];
 
 /// Time of one round of all queries if every phase has its own best placement, ns.
 ///
@@ -33,7 +27,7 @@ fn best_phase_ns(setting: &Setting<'_>, phase: &Phase) -> Result<f64, ModelError
     let has = |is: &dyn Fn(StructureClass) -> bool| phase.accesses.iter().any(|a| is(a.class));
     let steps = |used: bool| if used { STEPS } else { 0 };
     let columns = steps(has(&|class| class == StructureClass::Column));
-    let operators = steps(has(&|class| OPERATORS.contains(&class)));
+    let operators = steps(has(&|class| OPERATOR_MEMORY.contains(&class)));
     let mut best = f64::INFINITY;
     for column in 0..=columns {
         for operator in 0..=operators {
@@ -59,7 +53,7 @@ pub(super) fn static_ns(
     let base = Placement::new(TierShares::all(&tiers[0].name))
         .with_class(StructureClass::Column, shares(columns)?);
     let operators = shares(operators)?;
-    let placement = OPERATORS.into_iter().fold(base, |placement, class| {
+    let placement = OPERATOR_MEMORY.into_iter().fold(base, |placement, class| {
         placement.with_class(class, operators.clone())
     });
     let time = |others: &[Background]| {
