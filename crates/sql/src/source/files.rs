@@ -4,7 +4,7 @@ use super::unreadable;
 use crate::error::SqlError;
 use glob::MatchOptions;
 use percent_encoding::percent_decode_str;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// What Hive and Spark write for a partition whose value is NULL.
 const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -102,6 +102,21 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, SqlError> {
     Ok(found)
 }
 
+/// What the folders `KEY=VALUE` of a path are named after, outermost first; values are not decoded.
+fn keys(folders: &Path) -> Vec<(String, &str)> {
+    let parts = folders.iter().filter_map(|part| {
+        let (key, value) = part.to_str()?.split_once('=')?;
+        Some((decoded(key)?, value))
+    });
+    parts.collect()
+}
+
+/// Text in which `%2F` and the like stand for bytes; `None` if it is not UTF-8.
+fn decoded(text: &str) -> Option<String> {
+    let text = percent_decode_str(text).decode_utf8().ok()?;
+    Some(text.into_owned())
+}
+
 /// Refuses files below `location` in folders `name=value` that are not the partitions `names`.
 pub(super) fn check_folders(
     location: &Path,
@@ -112,10 +127,7 @@ pub(super) fn check_folders(
         let Some(folder) = file.strip_prefix(location).ok().and_then(Path::parent) else {
             continue;
         };
-        let keys = folder
-            .iter()
-            .filter_map(|part| Some(part.to_str()?.split_once('=')?.0));
-        let keys: Vec<&str> = keys.collect();
+        let keys: Vec<String> = keys(folder).into_iter().map(|(key, _)| key).collect();
         if !keys.is_empty() && keys != names {
             return Err(SqlError::input(format!(
                 "{}: its folders are partitions by {}, and PARTITIONED BY ({}) is declared",
@@ -134,45 +146,33 @@ pub(super) fn partition_values(
     file: &Path,
     names: &[&str],
 ) -> Result<Vec<Option<String>>, SqlError> {
-    let folders = file.parent().map_or_else(Vec::new, |folder| {
-        let parts = folder.components().filter_map(|part| match part {
-            Component::Normal(name) => name.to_str()?.split_once('='),
-            _ => None,
-        });
-        parts.collect()
-    });
-    let value_of = |name: &&str| {
-        let decoded = |text: &str| {
-            let text = percent_decode_str(text).decode_utf8();
-            text.map(|text| text.into_owned()).ok()
-        };
-        // The innermost one, if there are several.
-        let found = folders.iter().rev();
-        let mut found = found.filter(|(key, _)| decoded(key).as_deref() == Some(name));
-        let (_, value) = found.next().ok_or_else(|| {
-            SqlError::input(format!(
-                "{}: expected a folder {name}=VALUE above it, for PARTITIONED BY ({})",
-                file.display(),
+    let folders = file.parent().map(keys).unwrap_or_default();
+    let refused = |problem: String| SqlError::input(format!("{}: {problem}", file.display()));
+    // The innermost one, if there are several.
+    let place = |name: &&str| {
+        let place = folders.iter().rposition(|(key, _)| key == name);
+        place.ok_or_else(|| {
+            refused(format!(
+                "expected a folder {name}=VALUE above it, for PARTITIONED BY ({})",
                 names.join(", ")
             ))
-        })?;
-        match *value == NULL_PARTITION {
-            true => Ok(None),
-            false => decoded(value).map(Some).ok_or_else(|| {
-                SqlError::input(format!("{}: {value} is not UTF-8", file.display()))
-            }),
-        }
+        })
     };
-    let order = |name: &&str| folders.iter().rposition(|(key, _)| key == name);
-    let values = names.iter().map(value_of).collect::<Result<Vec<_>, _>>()?;
-    match names.iter().map(order).is_sorted() {
-        true => Ok(values),
-        false => Err(SqlError::input(format!(
-            "{}: its folders are in another order than PARTITIONED BY ({})",
-            file.display(),
+    let places = names.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+    if !places.is_sorted() {
+        return Err(refused(format!(
+            "its folders are in another order than PARTITIONED BY ({})",
             names.join(", ")
-        ))),
+        )));
     }
+    let value = |place: usize| match folders[place].1 {
+        NULL_PARTITION => Ok(None),
+        value => match decoded(value) {
+            Some(value) => Ok(Some(value)),
+            None => Err(refused(format!("{value} is not UTF-8"))),
+        },
+    };
+    places.into_iter().map(value).collect()
 }
 
 #[cfg(test)]
