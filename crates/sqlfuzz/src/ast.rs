@@ -378,6 +378,14 @@ fn list(first: &str, between: &str, exprs: &[Expr], dialect: Dialect, out: &mut 
 }
 
 impl FromItem {
+    /// A relation without joins.
+    pub fn of(relation: Relation) -> FromItem {
+        FromItem {
+            relation,
+            joins: Vec::new(),
+        }
+    }
+
     fn write(&self, dialect: Dialect, out: &mut String) {
         self.relation.write(dialect, out);
         for join in &self.joins {

@@ -97,9 +97,9 @@ impl<'a, 'b> Story<'a, 'b> {
         }
     }
 
-    /// Whether all that `query` reads has the same rows in DuckDB.
-    fn same_in_duck(&self, query: &Query) -> bool {
-        let read = format!("{query:?}");
+    /// Whether all that a query or a change reads has the same rows in DuckDB.
+    fn same_in_duck(&self, reads: &impl std::fmt::Debug) -> bool {
+        let read = format!("{reads:?}");
         let over_view = self.stale && read.contains("\"v");
         let unlike = |name: &String| read.contains(&format!("Table({name:?})"));
         !over_view && !self.unlike.iter().any(unlike)
@@ -240,7 +240,8 @@ impl<'a, 'b> Story<'a, 'b> {
             rows,
             columns,
         } = changed;
-        let same = duck && self.same_after(&table.name, &change);
+        let had_same = !self.unlike.contains(&table.name);
+        let same = duck && had_same && self.same_in_duck(&change);
         let name = table.name.clone();
         let statement = Statement::Change {
             name: name.clone(),
@@ -266,14 +267,6 @@ impl<'a, 'b> Story<'a, 'b> {
             self.next = all.map(|all| self.without_duck_over_views(all));
         }
         (statement, outcome)
-    }
-
-    /// Whether a table has the same rows in DuckDB after a change if it had them before.
-    fn same_after(&self, name: &str, change: &Change) -> bool {
-        let read = format!("{change:?}");
-        let over_view = self.stale && read.contains("\"v");
-        let unlike = |other: &String| other == name || read.contains(&format!("Table({other:?})"));
-        !over_view && !self.unlike.iter().any(unlike)
     }
 
     /// Takes back what relied on sums of a column of `name` being exact.
@@ -395,10 +388,7 @@ fn all_rows(table: &KnownTable) -> Statement {
         name: format!("c{number}"),
         inexact: !column.exact,
     };
-    let from = FromItem {
-        relation: Relation::table(&table.name, &table.name),
-        joins: Vec::new(),
-    };
+    let from = FromItem::of(Relation::table(&table.name, &table.name));
     let select = Select {
         items: table.columns.iter().enumerate().map(item).collect(),
         from: vec![from],

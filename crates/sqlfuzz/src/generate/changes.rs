@@ -1,7 +1,7 @@
 //! Statements that change the rows of a table.
 
 use super::{Generator, Scope, Typed, scope};
-use crate::ast::{Change, Expr, FromItem, Item, NewRows, Query, Select};
+use crate::ast::{Change, Expr, Item, NewRows, Query, Select};
 use crate::data::{Kind, Known, KnownTable};
 
 /// Rows of a table above which no rows of queries are added to it.
@@ -77,16 +77,7 @@ impl Generator<'_> {
                 true => table,
                 false => self.any_table(),
             };
-            let (relation, known) = self.relation(source);
-            let inner = scope(&relation.alias, &known);
-            let mut select = Select {
-                from: vec![FromItem {
-                    relation,
-                    joins: Vec::new(),
-                }],
-                ..Select::default()
-            };
-            self.filters(&mut select, &inner, 1);
+            let (mut select, inner) = self.some_rows(source);
             for (number, &index) in chosen.iter().enumerate() {
                 let column = &mut columns[index];
                 let value = self.value_for(column, &inner);

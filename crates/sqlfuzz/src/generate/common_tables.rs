@@ -99,10 +99,7 @@ fn rows_of(alias: &str, known: &[Known]) -> Select {
     });
     Select {
         items: items.collect(),
-        from: vec![FromItem {
-            relation: Relation::table(NAME, alias),
-            joins: Vec::new(),
-        }],
+        from: vec![FromItem::of(Relation::table(NAME, alias))],
         ..Select::default()
     }
 }

@@ -10,13 +10,19 @@ impl Generator<'_> {
         let table = self.any_table();
         let (relation, columns) = self.relation(table);
         let scope = scope(&relation.alias, &columns);
-        (
-            FromItem {
-                relation,
-                joins: Vec::new(),
-            },
-            scope,
-        )
+        (FromItem::of(relation), scope)
+    }
+
+    /// A `SELECT` from `table` with some conditions and no columns yet, and its scope.
+    pub(crate) fn some_rows(&mut self, table: &KnownTable) -> (Select, Scope) {
+        let (relation, columns) = self.relation(table);
+        let inner = scope(&relation.alias, &columns);
+        let mut select = Select {
+            from: vec![FromItem::of(relation)],
+            ..Select::default()
+        };
+        self.filters(&mut select, &inner, 1);
+        (select, inner)
     }
 
     /// `table`, or a subquery over it that keeps its column names.
@@ -64,10 +70,7 @@ impl Generator<'_> {
         });
         let select = Select {
             items: items.collect(),
-            from: vec![FromItem {
-                relation: Relation::table(&table.name, &alias),
-                joins: Vec::new(),
-            }],
+            from: vec![FromItem::of(Relation::table(&table.name, &alias))],
             ..Select::default()
         };
         (select, table.columns.clone(), scope)

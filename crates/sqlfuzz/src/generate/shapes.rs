@@ -81,10 +81,7 @@ impl Generator<'_> {
         let first = self.any_table();
         let (relation, columns) = self.relation(first);
         let mut scope_now = scope(&relation.alias, &columns);
-        let mut source = FromItem {
-            relation,
-            joins: Vec::new(),
-        };
+        let mut source = FromItem::of(relation);
         let mut rows = first.rows;
         for _ in 0..self.rng.weighted(&[0.0, 0.65, 0.3, 0.05]) {
             let table = self.any_table();

@@ -116,10 +116,7 @@ impl<'a> Generator<'a> {
         let commas = self.rng.chance(40);
         if commas {
             for tied in tied {
-                select.from.push(FromItem {
-                    relation: tied.relation,
-                    joins: Vec::new(),
-                });
+                select.from.push(FromItem::of(tied.relation));
                 select.filters.extend(tied.condition);
             }
             for at in (1..select.from.len()).rev() {
@@ -129,10 +126,7 @@ impl<'a> Generator<'a> {
         }
         let mut tied = tied.into_iter();
         let Some(first) = tied.next() else { return };
-        let mut source = FromItem {
-            relation: first.relation,
-            joins: Vec::new(),
-        };
+        let mut source = FromItem::of(first.relation);
         for next in tied {
             let kind = match self.rng.weighted(&[0.88, 0.06, 0.03, 0.03]) {
                 0 => "JOIN",
@@ -196,10 +190,7 @@ impl<'a> Generator<'a> {
         let (inner, columns) = self.star();
         let alias = self.alias();
         let mut inside = scope(&alias, &columns);
-        let mut source = FromItem {
-            relation: Relation::query(inner, &alias),
-            joins: Vec::new(),
-        };
+        let mut source = FromItem::of(Relation::query(inner, &alias));
         let mut select = Select::default();
         match self.rng.below(3) {
             0 => {

@@ -1,7 +1,7 @@
 //! Conditions and values with subqueries.
 
-use super::{Generator, Scope, Typed, scope};
-use crate::ast::{Expr, FromItem, Item, Order, Query, Select};
+use super::{Generator, Scope, Typed};
+use crate::ast::{Expr, Item, Order, Query, Select};
 use crate::data::{Kind, Known};
 
 impl Generator<'_> {
@@ -43,16 +43,7 @@ impl Generator<'_> {
     pub(crate) fn subquery_condition(&mut self, outer: &Scope) -> Expr {
         let choice = self.rng.below(10);
         let table = self.any_table();
-        let (relation, columns) = self.relation(table);
-        let inner = scope(&relation.alias, &columns);
-        let mut select = Select {
-            from: vec![FromItem {
-                relation,
-                joins: Vec::new(),
-            }],
-            ..Select::default()
-        };
-        self.filters(&mut select, &inner, 1);
+        let (mut select, inner) = self.some_rows(table);
         let pair = self.pair(outer, &inner);
         match (choice, pair) {
             (0..=3, Some((ours, theirs))) => {
@@ -136,16 +127,7 @@ impl Generator<'_> {
     /// A scalar subquery: an aggregate, or the first value of an order.
     fn scalar(&mut self, outer: &Scope) -> Option<Typed> {
         let table = self.any_table();
-        let (relation, columns) = self.relation(table);
-        let inner = scope(&relation.alias, &columns);
-        let mut select = Select {
-            from: vec![FromItem {
-                relation,
-                joins: Vec::new(),
-            }],
-            ..Select::default()
-        };
-        self.filters(&mut select, &inner, 1);
+        let (mut select, inner) = self.some_rows(table);
         let orderable = [Kind::Int, Kind::Decimal, Kind::Text, Kind::Date];
         let column = self.column_of(&inner, &orderable)?;
         let known = Known {
