@@ -1,8 +1,7 @@
 //! A process that is killed (SIGKILL) at random moments of its work on a pool in a file.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
@@ -96,33 +95,12 @@ fn child() {
 /// Starts the child, kills it so long after it has begun to open the pool, and returns the last
 /// number that it acknowledged.
 fn killed_after(path: &Path, first: u64, delay: Duration) -> Option<u64> {
-    let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "child", "--nocapture"])
-        .env(PATH, path)
-        .env(FIRST, first.to_string())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .expect("started");
-    let output = child.stdout.take().expect("piped");
-    let (started, starts) = std::sync::mpsc::channel();
-    let reader = std::thread::spawn(move || {
-        let lines = BufReader::new(output).lines().map_while(Result::ok);
-        let lines = lines.inspect(|line| {
-            if line == "started" {
-                started.send(()).expect("waited for");
-            }
-        });
-        let numbers = lines.filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
-        numbers.last()
-    });
-    let started = starts.recv_timeout(Duration::from_secs(60));
-    started.expect("it starts");
-    std::thread::sleep(delay);
-    // The Rust library kills with SIGKILL.
-    child.kill().expect("killed");
-    child.wait().expect("ended");
-    reader.join().expect("read")
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    child.args(["--exact", "child", "--nocapture"]);
+    child.env(PATH, path).env(FIRST, first.to_string());
+    let lines = tierloom_testing::killed_after(&mut child, delay);
+    let number = |line: &String| line.strip_prefix("acknowledged ")?.parse().ok();
+    lines.iter().rev().find_map(number)
 }
 
 #[test]

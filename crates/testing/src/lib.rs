@@ -9,11 +9,13 @@
 //!  test──checked_nothing, retried──> line in $TIERLOOM_TEST_NOTES ──Notes::read──> Notes::summary
 //! ```
 
+mod killed;
 mod notes;
 
 use std::fmt::Display;
 use std::io::Write;
 
+pub use killed::killed_after;
 pub use notes::{Kind, Note, Notes};
 
 /// Environment variable with the path of the file that notes are appended to.

@@ -1,9 +1,9 @@
 //! A process that is killed (SIGKILL) at random moments of its transactions, or of its recovery.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,32 +151,10 @@ impl Acknowledged {
 
 /// Starts the child, kills it so long after it has begun, and collects what it acknowledged.
 fn killed_after(path: &Path, seed: u64, delay: Duration, into: &mut Acknowledged) {
-    let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "tests::kill::child", "--nocapture"])
-        .env(PATH, path)
-        .env(SEED, seed.to_string())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .expect("started");
-    let output = child.stdout.take().expect("piped");
-    let (started, starts) = std::sync::mpsc::channel();
-    let reader = std::thread::spawn(move || {
-        let lines = BufReader::new(output).lines().map_while(Result::ok);
-        let lines = lines.inspect(|line| {
-            if line == "started" {
-                started.send(()).expect("waited for");
-            }
-        });
-        lines.collect::<Vec<String>>()
-    });
-    let begun = starts.recv_timeout(Duration::from_secs(60));
-    begun.expect("it starts");
-    std::thread::sleep(delay);
-    // The Rust library kills with SIGKILL.
-    child.kill().expect("killed");
-    child.wait().expect("ended");
-    let lines = reader.join().expect("read");
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    child.args(["--exact", "tests::kill::child", "--nocapture"]);
+    child.env(PATH, path).env(SEED, seed.to_string());
+    let lines = tierloom_testing::killed_after(&mut child, delay);
     lines.iter().for_each(|line| into.add(line));
 }
 
