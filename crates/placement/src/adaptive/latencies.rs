@@ -11,7 +11,9 @@
 //! operator memory is the largest that loses little on a machine whose other tiers are far worse
 //! than the profile says. A further one is so small that the run stays about as fast as on the
 //! first tier even if the other tier is full now: its time then grows in proportion to the traffic
-//! on that tier, from what it is. Columns move first, since reads ahead hide more of their latency.
+//! on that tier, from what it is. Operator memory grows by that ratio of its own share at most: a
+//! random line may cost as much as many lines of a column. Columns move first, since reads ahead
+//! hide more of their latency.
 
 use super::controller::Controller;
 use super::evidence::StdDevs;
@@ -132,11 +134,13 @@ impl Controller {
         state.latency.low = state.latency.low.max(share);
         let high = state.latency.high.max(share);
         let gain = state.evidence_of_gain(&kept.layout, std_devs);
-        // With the tier full at the present share, the time would grow by the ratio of shares.
+        // With the tier full at the present share, the time would grow by the ratio of shares. Of
+        // operator memory by that of its own, since a random line may cost many of a column.
         let risked = RISKED * query_ns / kept.expected_ns.max(1.0);
-        let by_gain = share * (1.0 + risked) / (1.0 - gain).max(0.1);
+        let growth = (1.0 + risked) / (1.0 - gain).max(0.1);
         let most = (share + LARGEST_STEP).min(0.5 * (share + high));
-        let (columns, operators) = off.with(by_gain.min(most));
+        let (columns, operators) = off.with((share * growth).min(most));
+        let operators = operators.min((100.0 * off.operators.1 * growth) as u32);
         let safe = match off.may_move_operators {
             true => self.first_step(kept, phase, risked)?,
             false => 0,
