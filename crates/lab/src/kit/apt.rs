@@ -8,6 +8,7 @@ use crate::LabError;
 use crate::host::{Finished, Host, Invocation, call};
 
 const APT_FIX: &str = "the lab takes its packages with apt; install it, or run the lab on Debian";
+const PARTS_OF_KERNEL: [&str; 3] = ["linux-binary-", "linux-modules-", "linux-base-"];
 const DPKG_FIX: &str = "run: apt-get install dpkg";
 
 /// A private apt state, all in one folder.
@@ -92,22 +93,45 @@ impl Apt<'_> {
         Ok(packages)
     }
 
-    /// The package that the meta package `name` depends on.
+    /// The packages of the kernel that the meta package `name` depends on, its image first.
     ///
-    /// A kernel image's real name changes with each version.
-    pub(super) fn behind_meta(&mut self, name: &str, mirror: &Mirror) -> Result<String, LabError> {
-        let target = self.release.kernel_suite();
-        let finished = self.apt(
-            "apt-cache",
-            &["-t", &target, "depends", "--important", name],
-        )?;
-        parse_depends(&finished.stdout, "linux-image-").ok_or_else(|| {
-            self.download_error(
-                &format!("find the kernel behind {name} in {target}"),
-                std::slice::from_ref(mirror),
-                finished.detail(),
-            )
-        })
+    /// Their names change with each version. From Linux 7 on, Debian's image is empty and depends
+    /// on packages with the kernel, its modules, and the list of modules that it has built in.
+    pub(super) fn kernel_behind(
+        &mut self,
+        name: &str,
+        mirror: &Mirror,
+    ) -> Result<Vec<String>, LabError> {
+        let mut kernel = self.depends(name, &["linux-image-"], mirror)?;
+        kernel.truncate(1);
+        let Some(image) = kernel.first().cloned() else {
+            let detail = "apt-cache names no package of a kernel".to_owned();
+            return Err(self.no_kernel(name, mirror, detail));
+        };
+        kernel.extend(self.depends(&image, &PARTS_OF_KERNEL, mirror)?);
+        Ok(kernel)
+    }
+
+    /// The dependencies of a package whose names begin with one of these prefixes.
+    fn depends(
+        &mut self,
+        name: &str,
+        prefixes: &[&str],
+        mirror: &Mirror,
+    ) -> Result<Vec<String>, LabError> {
+        let target = self.release.target();
+        let args = ["-t", &target, "depends", "--important", name];
+        let finished = self.apt("apt-cache", &args)?;
+        if !finished.success {
+            return Err(self.no_kernel(name, mirror, finished.detail()));
+        }
+        Ok(parse_depends(&finished.stdout, prefixes))
+    }
+
+    fn no_kernel(&self, name: &str, mirror: &Mirror, detail: String) -> LabError {
+        let target = self.release.target();
+        let action = format!("find the kernel behind {name} in {target}");
+        self.download_error(&action, std::slice::from_ref(mirror), detail)
     }
 
     /// Downloads `name` and all its dependencies.
@@ -136,14 +160,13 @@ impl Apt<'_> {
         }
     }
 
-    /// Downloads single packages from the kernel's suite without their dependencies, and returns
-    /// their names.
+    /// Downloads single packages without their dependencies, and returns their names.
     pub(super) fn download_only(
         &mut self,
         names: &[&str],
         mirror: &Mirror,
     ) -> Result<Vec<Package>, LabError> {
-        let target = self.release.kernel_suite();
+        let target = self.release.target();
         let mut args = vec!["download", "-q", "-t", &target];
         args.extend(names);
         let mut listing = args.clone();
@@ -271,16 +294,14 @@ fn parse_uris(text: &str) -> Vec<Package> {
     text.lines().filter_map(parse).collect()
 }
 
-/// The first dependency in apt-cache's output that begins with `prefix`.
-fn parse_depends(text: &str, prefix: &str) -> Option<String> {
-    text.lines().find_map(|line| {
-        let name = line
-            .trim()
-            .trim_start_matches('|')
-            .strip_prefix("Depends:")?
-            .trim();
-        name.starts_with(prefix).then(|| name.to_owned())
-    })
+/// The dependencies in apt-cache's output that begin with one of the prefixes.
+fn parse_depends(text: &str, prefixes: &[&str]) -> Vec<String> {
+    let names = text.lines().filter_map(|line| {
+        let line = line.trim().trim_start_matches('|');
+        Some(line.strip_prefix("Depends:")?.trim())
+    });
+    let of_kernel = names.filter(|name| prefixes.iter().any(|p| name.starts_with(p)));
+    of_kernel.map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -320,9 +341,9 @@ mod tests {
     fn the_kernel_behind_the_meta_package_is_found() {
         let text = "linux-image-cloud-amd64\n  Depends: linux-base\n |Depends: linux-image-6.12.95+deb12-cloud-amd64\n";
         assert_eq!(
-            parse_depends(text, "linux-image-").as_deref(),
-            Some("linux-image-6.12.95+deb12-cloud-amd64")
+            parse_depends(text, &["linux-image-"]),
+            ["linux-image-6.12.95+deb12-cloud-amd64"]
         );
-        assert_eq!(parse_depends("", "linux-image-"), None);
+        assert!(parse_depends("", &["linux-image-"]).is_empty());
     }
 }

@@ -60,14 +60,12 @@ impl Kit {
 
     /// The guest kernel's release, such as `6.12.95+deb12-cloud-amd64`.
     pub fn kernel_release(&self) -> String {
-        self.kernel
-            .file_name()
-            .map(|name| {
-                name.to_string_lossy()
-                    .trim_start_matches("vmlinuz-")
-                    .to_owned()
-            })
-            .unwrap_or_default()
+        let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
+        let file = name(&self.kernel).unwrap_or_default();
+        match file.strip_prefix("vmlinuz-") {
+            Some(release) => release.to_owned(),
+            None => name(&self.modules).unwrap_or_default(),
+        }
     }
 
     /// QEMU's package version, such as `1:10.0.2+ds-2`.
@@ -142,13 +140,15 @@ impl Kit {
                 .filter(|path| path.exists())
                 .collect::<Vec<_>>()
         };
-        let kernel =
-            newest(&root.join("boot"), "vmlinuz-").ok_or_else(|| missing(root, "boot/vmlinuz"))?;
         // Debian 13 moved files from /lib to /usr/lib; dpkg -x makes no links between the two.
         let modules = ["lib/modules", "usr/lib/modules"]
             .iter()
             .find_map(|dir| newest(&root.join(dir), ""))
             .ok_or_else(|| missing(root, "kernel modules"))?;
+        // From Linux 7 on, Debian's kernel lies beside its modules.
+        let kernel = newest(&root.join("boot"), "vmlinuz-")
+            .or_else(|| Some(modules.join("vmlinuz")).filter(|path| path.exists()))
+            .ok_or_else(|| missing(root, "boot/vmlinuz"))?;
         Ok(Kit {
             loader: one_of(
                 "dynamic loader",
@@ -310,7 +310,7 @@ fn download(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Package>, LabError> {
     let mirror = apt.update(mirrors, progress)?;
-    let kernel = apt.behind_meta("linux-image-cloud-amd64", &mirror)?;
+    let kernel = apt.kernel_behind("linux-image-cloud-amd64", &mirror)?;
     let mut packages = apt.closure("qemu-system-x86", &mirror)?;
     progress(&format!(
         "downloading QEMU with its libraries ({} packages, about 40 MB)",
@@ -318,8 +318,11 @@ fn download(
     ));
     apt.download_closure("qemu-system-x86", &mirror)?;
     progress(&format!(
-        "downloading {kernel} and busybox-static (about 35 MB)"
+        "downloading {} and busybox-static (about 35 MB)",
+        kernel[0]
     ));
-    packages.extend(apt.download_only(&[&kernel, "busybox-static"], &mirror)?);
+    let mut names: Vec<&str> = kernel.iter().map(String::as_str).collect();
+    names.push("busybox-static");
+    packages.extend(apt.download_only(&names, &mirror)?);
     Ok(packages)
 }

@@ -40,18 +40,7 @@ impl Release {
         }
     }
 
-    /// The suite that the kernel and busybox are preferred from.
-    ///
-    /// Bookworm's own kernel is too old, so it comes from the backports. Later releases have a
-    /// recent one, and the kernels in their backports are split into several packages.
-    pub(super) fn kernel_suite(&self) -> String {
-        match self.codename.strip_suffix(BACKPORTS) {
-            Some(base) => base.to_owned(),
-            None => self.target(),
-        }
-    }
-
-    /// The suite that other packages are preferred from.
+    /// The suite that packages are preferred from.
     pub(super) fn target(&self) -> String {
         self.suites().pop().unwrap_or_default()
     }
@@ -317,20 +306,17 @@ mod tests {
     }
 
     #[test]
-    fn backports_give_a_newer_qemu_and_no_newer_kernel() {
+    fn backports_are_read_with_the_release_they_belong_to() {
         let chosen = |name| choose_release("", Some(name)).unwrap();
         let newer = chosen("trixie-backports");
         assert_eq!(
             newer.suites(),
             ["trixie", "trixie-updates", "trixie-backports"]
         );
-        assert_eq!(
-            (newer.target().as_str(), newer.kernel_suite().as_str()),
-            ("trixie-backports", "trixie")
-        );
+        assert_eq!(newer.target(), "trixie-backports");
         assert_eq!(chosen("bookworm-backports"), release("bookworm"));
-        assert_eq!(release("bookworm").kernel_suite(), "bookworm-backports");
-        assert_eq!(release("trixie").kernel_suite(), "trixie");
+        assert_eq!(release("bookworm").target(), "bookworm-backports");
+        assert_eq!(release("trixie").target(), "trixie");
     }
 
     #[test]

@@ -69,6 +69,43 @@ fn a_second_preparation_calls_no_program() {
     assert!(silent.lines.is_empty(), "{:?}", silent.lines);
 }
 
+/// Debian's packages of Linux 7: an image without files, the kernel, and its modules.
+#[test]
+fn a_kernel_that_is_split_into_packages_is_found_beside_its_modules() {
+    let (_dir, cache) = cache();
+    let mut host = FakeHost::new(|invocation: &Invocation| {
+        let line = invocation.line();
+        if line.contains("depends --important linux-image-7") {
+            return success(
+                "  Depends: kmod\n  Depends: linux-binary-7.3.4-cloud-amd64\n  Depends: linux-modules-7.3.4-cloud-amd64\n",
+            );
+        }
+        if line.contains("depends") {
+            return success("  Depends: linux-image-7.3.4-cloud-amd64\n");
+        }
+        if line.contains("--print-uris") {
+            let parts = ["linux-image", "linux-binary", "linux-modules", "linux-base"];
+            let parts = parts.map(|part| format!("{part}-7.3.4-cloud-amd64"));
+            assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+            let names = parts.iter().map(String::as_str).chain(["busybox-static"]);
+            let listed =
+                names.map(|n| format!("'http://m/{n}.deb' {n}_7.3.4-1_amd64.deb 1 SHA256:a\n"));
+            return success(&listed.collect::<String>());
+        }
+        let done = working(invocation);
+        if invocation.program == "dpkg" {
+            let root = PathBuf::from(&invocation.args[2]);
+            fs::remove_dir_all(root.join("boot")).unwrap();
+            fs::remove_dir_all(root.join("lib/modules")).unwrap();
+            touch(root.join("usr/lib/modules/7.3.4-cloud-amd64/vmlinuz"));
+        }
+        done
+    });
+    let kit = prepare_with(&cache, &mut host, bookworm(), &[], &mut |_| ()).unwrap();
+    assert_eq!(kit.kernel_release(), "7.3.4-cloud-amd64");
+    assert!(kit.kernel.ends_with("7.3.4-cloud-amd64/vmlinuz"));
+}
+
 #[test]
 fn a_failed_unpack_leaves_no_kit_and_the_next_try_succeeds() {
     let (_dir, cache) = cache();
