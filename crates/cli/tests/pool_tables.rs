@@ -511,11 +511,8 @@ fn restarts_without_a_pool_or_with_options_of_no_use_are_refused() {
         "data",
     ];
     let missing = tierloom(at, &none);
-    assert!(
-        missing.code != Some(0) && missing.stderr.contains("no.pool"),
-        "{}",
-        missing.stderr
-    );
+    let error = missing.with_code(2).stderr;
+    assert!(error.contains("tierloom pool create no.pool"), "{error}");
 }
 
 #[test]

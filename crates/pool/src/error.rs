@@ -509,7 +509,9 @@ impl PoolError {
 /// The error of a file or device for what the system says.
 pub(crate) fn refused(action: &'static str, path: &Path, source: std::io::Error) -> PoolError {
     let next_step = match source.kind() {
-        std::io::ErrorKind::NotFound => "check the path",
+        std::io::ErrorKind::NotFound => {
+            "check the path, or make a pool with `tierloom pool create`"
+        }
         std::io::ErrorKind::AlreadyExists => "choose another path",
         std::io::ErrorKind::PermissionDenied => "run as its owner, or ask for the permission",
         std::io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",

@@ -123,6 +123,12 @@ impl Restarts<'_> {
         if self.rounds == 0 {
             return Err(Failure::input("--restart 0: at least one start is needed"));
         }
+        if !self.pool.exists() {
+            let pool = self.pool.display();
+            return Err(Failure::input(format!(
+                "cannot find the pool {pool}; make it with: tierloom pool create {pool} --size SIZE"
+            )));
+        }
         if self.options.dry_run {
             return crate::output::print(&self.describe(&queries));
         }
