@@ -5,6 +5,7 @@
 //! guest is emulated: rates mean nothing, but pages must be where each set of weights puts them,
 //! and settings must be restored.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestOptions, kit_for_tests, run};
@@ -79,6 +80,8 @@ fn wanted(run: &BenchRecord) -> f64 {
 #[test]
 fn weights_are_measured_set_and_put_back_on_two_real_nodes() {
     let tune = "tierloom tune read --measure --points 4 --workers 1 --region 8 --pages 4k --seconds 0.2 --repeat 2";
+    let queries =
+        "tierloom tune ssb --measure --points 3 --workers 1 --region 4 --pages 4k --repeat 2";
     let commands = [
         shell(format!("{tune} --records /out.jsonl --curve")),
         shell("cat /out.jsonl"),
@@ -91,6 +94,8 @@ fn weights_are_measured_set_and_put_back_on_two_real_nodes() {
         shell("tierloom tune --restore --yes"),
         shell(format!("grep -H . {WEIGHTS}/*")),
         shell("tierloom tune --restore --yes"),
+        shell(format!("{queries} --records /queries.jsonl")),
+        shell("cat /queries.jsonl"),
     ];
     let Some(out) = boot(&commands) else { return };
 
@@ -149,4 +154,45 @@ fn weights_are_measured_set_and_put_back_on_two_real_nodes() {
     assert!(out[7].contains("first old weights are kept"), "{}", out[7]);
     assert_eq!(out[2], out[9], "everything is back: {}", out[8]);
     assert!(out[10].starts_with("nothing to restore"), "{}", out[10]);
+    queries_are_measured_under_each_set_of_weights(&out[11], &out[12]);
+}
+
+fn queries_are_measured_under_each_set_of_weights(shown: &str, lines: &str) {
+    assert!(shown.starts_with("measured on this machine"), "{shown}");
+    let records = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let (mut placements, mut tunes) = (BTreeMap::new(), Vec::new());
+    for record in records {
+        match record {
+            Record::Tune(record) => tunes.push(*record),
+            Record::Summary(summary) => {
+                for card in summary.placements {
+                    let shares = card.audit_after.iter().flat_map(|audit| &audit.actual);
+                    let second = shares
+                        .filter(|share| share.node == 1)
+                        .map(|share| share.share);
+                    placements.insert(card.placement, second.sum::<f64>());
+                }
+            }
+            Record::Query(query) => assert_eq!(query.query, "q1.1"),
+            _ => {}
+        }
+    }
+    let [record] = tunes.as_slice() else {
+        panic!("{} records of weights", tunes.len())
+    };
+    assert_eq!(record.phase, "ssb");
+    assert!(
+        record.what.contains("scale factor 0.016"),
+        "{}",
+        record.what
+    );
+    assert!(record.points.len() >= 2, "{:?}", record.points);
+    // The pages were where the weights put them, on both ends and in between.
+    assert!(placements["dram"] < 0.01, "{placements:?}");
+    let mixed = placements
+        .values()
+        .filter(|share| (0.2..0.8).contains(*share));
+    assert!(mixed.count() >= 1, "{placements:?}");
 }

@@ -24,14 +24,18 @@ pub enum MeasureError {
         /// Tiers of the machine with their nodes, as text.
         known: String,
     },
-    /// The phase is a whole benchmark of queries, which needs an engine.
-    #[error(
-        "phase {phase} is a whole benchmark of queries, not one phase: measure it with `tierloom run {} --placement dram,3:2` and other weights, or ask the model (--machine)",
-        phase.split(':').next().unwrap_or_default()
-    )]
+    /// Queries were to be run like an access loop.
+    #[error("queries need an engine")]
+    NoQueries,
+    /// The engine could not run the queries, or was stopped.
+    #[error("{message}")]
     Queries {
-        /// The phase as it was asked for.
-        phase: String,
+        /// Why, as text.
+        message: String,
+        /// Whether the request was wrong.
+        is_bad_input: bool,
+        /// Whether the user stopped it.
+        is_stopped: bool,
     },
     /// The phase has a parameter that nothing here can be run with.
     #[error(
@@ -96,18 +100,25 @@ impl MeasureError {
         match self {
             Self::OneTier { .. }
             | Self::NoTier { .. }
-            | Self::Queries { .. }
             | Self::Parameter { .. }
             | Self::Workers { .. }
             | Self::Region { .. }
             | Self::Model(_) => true,
             Self::Run(error) => error.is_bad_input(),
-            Self::Invalid { .. } | Self::Search(_) => false,
+            Self::Queries { is_bad_input, .. } => *is_bad_input,
+            Self::Invalid { .. } | Self::Search(_) | Self::NoQueries => false,
         }
     }
 
     /// Whether the user stopped the measurement.
     pub fn is_stopped(&self) -> bool {
-        matches!(self, Self::Run(BenchError::Stopped { .. }))
+        matches!(
+            self,
+            Self::Run(BenchError::Stopped { .. })
+                | Self::Queries {
+                    is_stopped: true,
+                    ..
+                }
+        )
     }
 }

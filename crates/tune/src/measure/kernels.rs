@@ -6,15 +6,14 @@ use tierloom_model::Op;
 use tierloom_model::reference::work::{Chase, RandomAccess, Stream, Work};
 
 use super::phase::{KernelPhase, Runs};
-use super::{MeasureError, operators};
+use super::{MeasureError, operators, queries};
 
 /// What represents `work`, called `name`, in a measurement with `workers` threads.
 ///
 /// All structures together have at most `region_bytes`, whatever sizes the work has.
 ///
 /// # Errors
-/// [`MeasureError::Queries`] for whole benchmarks of queries, [`MeasureError::Parameter`] for a
-/// parameter that no operator has.
+/// [`MeasureError::Parameter`] for a parameter that no operator has.
 pub fn measured_as(
     name: &str,
     work: &Work,
@@ -73,7 +72,17 @@ pub fn measured_as(
             }),
             Runs::Chase,
         ),
-        operator => return operators::of(name, operator, region_bytes, workers),
+        other => match queries::of(other, region_bytes) {
+            Some((work, runs)) => {
+                return Ok(KernelPhase {
+                    name: name.to_owned(),
+                    what: runs.what(),
+                    work,
+                    runs: Runs::Queries(runs),
+                });
+            }
+            None => return operators::of(name, other, region_bytes, workers),
+        },
     };
     Ok(KernelPhase {
         name: name.to_owned(),
@@ -130,7 +139,7 @@ mod tests {
                 let phase = measured_as(name, &work, 64 << 20, workers).unwrap();
                 match &phase.runs {
                     Runs::Access(access) => access.check().unwrap(),
-                    Runs::Chase => {}
+                    Runs::Chase | Runs::Queries(_) => {}
                     Runs::Operator { operator, phase } => {
                         operator.check().unwrap();
                         let known = |phase: &str| operator.phase_names().contains(&phase);
@@ -142,15 +151,6 @@ mod tests {
                 assert_eq!(phase.work.name(), name, "the same work, at other sizes");
             }
         }
-    }
-
-    #[test]
-    fn whole_benchmarks_name_the_command_that_measures_them() {
-        let work = Work::Ssb(Default::default());
-        let text = measured_as("ssb", &work, 1 << 20, 1)
-            .unwrap_err()
-            .to_string();
-        assert!(text.contains("tierloom run ssb --placement"), "{text}");
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Phases of queries are represented by the operators of `tierloom-operators`, of which one phase
-//! is timed; plain accesses by the loops of `tierloom-kernels` ([`measured_as`]). The model
+//! is timed; plain accesses by the loops of `tierloom-kernels`; benchmarks of queries by an engine
+//! that the caller brings ([`QueryRuns`], [`measured_as`]). The model
 //! proposes weights, but every reported rate was measured, including those of the first tier alone
 //! and of the weights that the kernel currently uses.
 
@@ -17,6 +18,7 @@ mod error;
 mod kernels;
 mod operators;
 mod phase;
+mod queries;
 mod rough;
 mod search;
 mod setup;
@@ -25,6 +27,7 @@ mod tiers;
 pub use error::MeasureError;
 pub use kernels::measured_as;
 pub use phase::{KernelPhase, Runs};
+pub use queries::{Benchmark, QueryRuns};
 pub use rough::rough_machine;
 pub use search::{Found, Memo, Request, kernel_now, search_phase};
 pub use setup::{MeasureOptions, Setup};

@@ -27,7 +27,7 @@ const LEAST_TUPLES: u64 = 1024;
 ///
 /// # Errors
 /// [`MeasureError::Parameter`] for a parameter that the operator does not have,
-/// [`MeasureError::Queries`] for whole benchmarks of queries.
+/// [`MeasureError::NoQueries`] for whole benchmarks of queries.
 pub(super) fn of(
     name: &str,
     work: &Work,
@@ -47,10 +47,8 @@ pub(super) fn of(
         Work::Partition(partition) => asked.partition(partition),
         Work::Scan(scan) => asked.scan(scan),
         Work::Tree(tree) => asked.tree(tree),
-        // Whole benchmarks: the caller has the plain accesses.
-        _ => Err(MeasureError::Queries {
-            phase: name.to_owned(),
-        }),
+        // Benchmarks of queries: the caller has the plain accesses.
+        _ => Err(MeasureError::NoQueries),
     }
 }
 

@@ -4,6 +4,8 @@ use tierloom_kernels::access::Access;
 use tierloom_model::reference::work::Work;
 use tierloom_operators::Operator;
 
+use super::queries::QueryRuns;
+
 /// A phase with what represents it in a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelPhase {
@@ -31,4 +33,6 @@ pub enum Runs {
         /// The phase of it that is timed; `None` for all that is counted.
         phase: Option<&'static str>,
     },
+    /// Queries of a benchmark, on an engine that this crate does not have.
+    Queries(QueryRuns),
 }

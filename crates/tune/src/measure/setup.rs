@@ -124,7 +124,7 @@ impl Setup {
                 let structures = operator.structures(self.workers()).into_iter();
                 structures.map(|structure| structure.size_bytes).collect()
             }
-            Runs::Access(_) | Runs::Chase => vec![self.region_bytes],
+            Runs::Access(_) | Runs::Chase | Runs::Queries(_) => vec![self.region_bytes],
         }
     }
 

@@ -70,7 +70,8 @@ impl<'a> HostTiers<'a> {
     /// The benchmark run for `weights`.
     ///
     /// # Errors
-    /// [`MeasureError::NoTier`] for a tier whose name is not a tier kind.
+    /// [`MeasureError::NoTier`] for a tier whose name is not a tier kind, and
+    /// [`MeasureError::NoQueries`] for queries, which need an engine.
     pub fn plan(&self, weights: &Weights) -> Result<RunPlan, MeasureError> {
         let setup = self.setup;
         let placement = placement(weights)?;
@@ -101,6 +102,7 @@ impl<'a> HostTiers<'a> {
                 Runs::Operator { operator, .. } => Work::Operator {
                     operator: operator.clone(),
                 },
+                Runs::Queries(_) => return Err(MeasureError::NoQueries),
             },
             regions,
             workers: WorkersPlan {
@@ -112,7 +114,7 @@ impl<'a> HostTiers<'a> {
             amount: match &self.phase.runs {
                 // An operator makes whole passes.
                 Runs::Operator { .. } => Amount::Passes(1),
-                Runs::Access(_) | Runs::Chase => Amount::Seconds(setup.seconds),
+                _ => Amount::Seconds(setup.seconds),
             },
             rate_gbps: None,
         };

@@ -5,18 +5,20 @@
 //! failure are kept.
 
 use super::modelled::works;
+use super::queries::QueryTiers;
 use super::{Args, Outcome, Tuning, stamp};
 use crate::failure::Failure;
 use crate::invocation::open_session;
 use crate::stop::UntilStopped;
-use tierloom_bench::run::Host;
+use tierloom_bench::run::{Host, Session};
 use tierloom_memory::PageSize;
 use tierloom_record::Provenance;
 use tierloom_suite::machine;
 use tierloom_tune::measure::{
-    HostTiers, MeasureError, MeasureOptions, Request, Setup, kernel_now, measured_as,
+    Found, HostTiers, MeasureError, MeasureOptions, Request, Runs, Setup, kernel_now, measured_as,
     rough_machine, search_phase,
 };
+use tierloom_tune::modelled::Stamp;
 
 /// Measures all phases on this machine.
 ///
@@ -56,6 +58,7 @@ pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
         home: tiers.first().cloned().unwrap_or_default(),
         outcomes: Vec::new(),
         benches: Vec::new(),
+        runs: Vec::new(),
     };
     let mut ended = Ok(());
     for phase in &phases {
@@ -69,10 +72,7 @@ pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
             max_weight: setup.max_weight(phase),
             kernel: &kernel,
         };
-        let mut on_host = HostTiers::new(&host, &setup, phase, &session, &UntilStopped);
-        let found = search_phase(&request, &mut on_host, &stamp);
-        // The runs are kept even if the search failed: they were measured.
-        tuning.benches.extend(on_host.into_records());
+        let found = search(&request, (&host, &setup), (&session, &stamp), &mut tuning);
         match found {
             Ok(found) => {
                 let sure = if found.searched.is_sure {
@@ -96,6 +96,26 @@ pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
         }
     }
     Ok((vec![tuning], ended))
+}
+
+/// Searches the weights of one phase, and keeps the runs even if the search fails: they were
+/// measured.
+fn search(
+    request: &Request<'_>,
+    (host, setup): (&Host, &Setup),
+    (session, stamp): (&Session, &Stamp),
+    tuning: &mut Tuning,
+) -> Result<Found, MeasureError> {
+    if let Runs::Queries(runs) = &request.phase.runs {
+        let mut engine = QueryTiers::new(runs, setup, &host.topology);
+        let found = search_phase(request, &mut engine, stamp);
+        tuning.runs.extend(engine.into_records());
+        return found;
+    }
+    let mut tiers = HostTiers::new(host, setup, request.phase, session, &UntilStopped);
+    let found = search_phase(request, &mut tiers, stamp);
+    tuning.benches.extend(tiers.into_records());
+    found
 }
 
 fn options(args: &Args) -> Result<MeasureOptions, Failure> {

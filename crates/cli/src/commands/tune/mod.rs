@@ -8,6 +8,7 @@ mod args;
 mod measured;
 mod modelled;
 mod prefetch;
+mod queries;
 mod restore;
 mod show;
 
@@ -17,7 +18,7 @@ use crate::failure::Failure;
 use crate::output;
 use std::time::SystemTime;
 use tierloom_model::{PhaseKind, StructureClass};
-use tierloom_record::{BenchRecord, Provenance, RecordSet, TuneRecord};
+use tierloom_record::{BenchRecord, Provenance, Record, RecordSet, TuneRecord};
 use tierloom_tune::modelled::Stamp;
 
 /// The best weights of one phase, modelled or measured.
@@ -49,6 +50,8 @@ struct Tuning {
     outcomes: Vec<Outcome>,
     /// Benchmark runs behind measured figures.
     benches: Vec<BenchRecord>,
+    /// Runs of queries behind measured figures.
+    runs: Vec<Record>,
 }
 
 /// What was set, or would be set with `--yes`.
@@ -117,19 +120,22 @@ fn stamp() -> Stamp {
     }
 }
 
-fn records(tunings: &[Tuning]) -> RecordSet {
-    let mut set = RecordSet::default();
+fn records(tunings: &[Tuning]) -> Result<RecordSet, Failure> {
+    let runs = tunings
+        .iter()
+        .flat_map(|tuning| tuning.runs.iter().cloned());
+    let mut set = RecordSet::from_records(runs).map_err(Failure::runtime)?;
     for tuning in tunings {
         set.benches.extend(tuning.benches.iter().cloned());
         set.tunes
             .extend(tuning.outcomes.iter().map(|outcome| outcome.record.clone()));
     }
-    set
+    Ok(set)
 }
 
 /// Writes records and report, each complete or not at all.
 fn write_files(args: &Args, tunings: &[Tuning]) -> Result<(), Failure> {
-    let set = records(tunings);
+    let set = records(tunings)?;
     if set.is_empty() {
         return Ok(());
     }

@@ -80,6 +80,7 @@ fn one(
         home: tiers.first().cloned().unwrap_or_default(),
         outcomes: works.iter().map(outcome).collect::<Result<_, Failure>>()?,
         benches: Vec::new(),
+        runs: Vec::new(),
     })
 }
 

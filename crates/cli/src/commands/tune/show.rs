@@ -171,7 +171,7 @@ fn curve_text(record: &TuneRecord) -> String {
 
 /// The records in the format of `tierloom run --json`, and what was set.
 pub fn json(tunings: &[Tuning], applied: Option<&ApplyReport>) -> Result<String, Failure> {
-    let mut value = serde_json::json!({ "records": records(tunings).to_records() });
+    let mut value = serde_json::json!({ "records": records(tunings)?.to_records() });
     if let (Some(report), Some(object)) = (applied, value.as_object_mut()) {
         object.insert("apply".into(), report.json.clone());
     }
