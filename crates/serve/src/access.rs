@@ -76,6 +76,23 @@ impl Passwords {
     }
 }
 
+/// Reads the token of metrics: the only line of a file that nobody else can read.
+///
+/// # Errors
+/// Bad input: a file that cannot be read, that others can read, or that has no token.
+pub fn read_token(path: &Path) -> Result<String, ServeError> {
+    let wrong = |problem: String| ServeError::input(format!("{}: {problem}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|e| wrong(format!("cannot read: {e}")))?;
+    only_ours(path).map_err(wrong)?;
+    let token = text.trim();
+    let is_visible = token.bytes().all(|byte| byte.is_ascii_graphic());
+    if token.is_empty() || !is_visible {
+        let expected = "expected one line with a token of letters, digits and signs";
+        return Err(wrong(expected.to_owned()));
+    }
+    Ok(token.to_owned())
+}
+
 #[cfg(unix)]
 fn only_ours(path: &Path) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;

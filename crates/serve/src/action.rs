@@ -1,6 +1,6 @@
 //! What a statement is: one of the protocol's session, or one of the engine.
 
-use super::copy::{self, CopyOut};
+use super::copy::{self, Copy, CopyIn, CopyOut};
 use super::errors::error;
 use pgwire::error::PgWireResult;
 use tierloom_sql::{Piece, split};
@@ -11,6 +11,7 @@ pub(crate) enum Action {
     /// Run by the engine.
     Run,
     CopyOut(CopyOut),
+    CopyIn(CopyIn),
     Begin,
     Commit,
     Rollback,
@@ -55,7 +56,8 @@ pub(crate) fn of(piece: &Piece) -> PgWireResult<Action> {
             Action::Discard("DEALLOCATE ALL")
         }
         ["COPY", ..] => match copy::read(&piece.text)? {
-            Some(copy) => Action::CopyOut(copy),
+            Some(Copy::Out(copy)) => Action::CopyOut(copy),
+            Some(Copy::In(copy)) => Action::CopyIn(copy),
             None => Action::Run,
         },
         [

@@ -112,6 +112,11 @@ impl Client {
     fn statement(&self) -> Option<Arc<Statement>> {
         lock(&self.running).upgrade()
     }
+
+    /// What it calls itself.
+    pub fn application(&self) -> String {
+        lock(&self.application).clone()
+    }
 }
 
 /// All clients by number.
@@ -151,6 +156,16 @@ impl Clients {
     /// How many there are.
     pub fn count(&self) -> usize {
         lock(&self.0).len()
+    }
+
+    /// All of them by number, each with its running statement.
+    pub fn all(&self) -> Vec<(Arc<Client>, Option<Arc<Statement>>)> {
+        let all: Vec<Arc<Client>> = lock(&self.0).values().cloned().collect();
+        let with_statement = all.into_iter().map(|client| {
+            let statement = client.statement();
+            (client, statement)
+        });
+        with_statement.collect()
     }
 
     /// Stops all statements.
@@ -198,8 +213,7 @@ impl SystemRows for Clients {
     }
 
     fn rows(&self) -> Result<RecordBatch> {
-        let all: Vec<Arc<Client>> = lock(&self.0).values().cloned().collect();
-        let running: Vec<Option<Arc<Statement>>> = all.iter().map(|c| c.statement()).collect();
+        let (all, running): (Vec<Arc<Client>>, Vec<_>) = self.all().into_iter().unzip();
         let text = |of: &dyn Fn(&Client) -> String| -> ArrayRef {
             Arc::new(all.iter().map(|c| Some(of(c))).collect::<StringArray>())
         };
@@ -216,7 +230,7 @@ impl SystemRows for Clients {
         let columns: Vec<ArrayRef> = vec![
             Arc::new(all.iter().map(|c| Some(c.pid)).collect::<Int32Array>()),
             text(&|c| c.user.clone()),
-            text(&|c| lock(&c.application).clone()),
+            text(&Client::application),
             text(&|c| c.address.clone()),
             times(since.collect()),
             Arc::new(states.collect::<StringArray>()),

@@ -2,6 +2,7 @@
 
 use super::access::Passwords;
 use super::action::{self, Action};
+use super::arriving::Arriving;
 use super::catalog::{Rewriter, text_row};
 use super::clients::{Client, Clients, Place, lock};
 use super::errors::{error, fatal};
@@ -23,12 +24,18 @@ use pgwire::messages::startup::ParameterStatus;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tierloom_metrics::Counted;
 use tierloom_sql::{Piece, SharedEngine, SqlSession};
 use tokio::sync::Mutex as AsyncMutex;
 
 /// What all connections have in common.
 pub(crate) struct Server {
     pub engine: SharedEngine,
+    /// When it was started.
+    pub started: Instant,
+    /// Statements that have ended.
+    pub counted: Arc<Counted>,
     pub clients: Clients,
     pub passwords: Option<Passwords>,
     /// The certificate, as PEM, that SCRAM binds to.
@@ -53,6 +60,8 @@ pub(crate) struct Connection {
     place: Mutex<Option<Place>>,
     session: Mutex<Option<Arc<AsyncMutex<SqlSession>>>>,
     pub variables: Mutex<Variables>,
+    /// Rows that are on their way from the client.
+    arriving: Mutex<Option<Arriving>>,
 }
 
 /// What a statement of the protocol's session answers.
@@ -82,7 +91,18 @@ impl Connection {
             place: Mutex::default(),
             session: Mutex::default(),
             variables: Mutex::default(),
+            arriving: Mutex::default(),
         }
+    }
+
+    /// Sets the rows that are on their way; returns those that were.
+    pub fn set_arriving(&self, arriving: Option<Arriving>) -> Option<Arriving> {
+        std::mem::replace(&mut *lock(&self.arriving), arriving)
+    }
+
+    /// How long a statement may take.
+    pub fn limit(&self) -> Option<Duration> {
+        lock(&self.variables).limit()
     }
 
     /// Whether there is no room for another client.
@@ -154,8 +174,9 @@ impl Connection {
             described,
             shown: piece_text,
             text: text.to_owned(),
-            limit: lock(&self.variables).limit(),
+            limit: self.limit(),
             rewriter: Arc::clone(&self.server.rewriter),
+            counted: Arc::clone(&self.server.counted),
             is_operator: self.server.is_operator(&self.client()?.user),
         })
     }
@@ -213,7 +234,7 @@ impl Connection {
                 tag
             }
             Action::Show(name) => return self.show(name),
-            Action::Run | Action::CopyOut(_) => {
+            Action::Run | Action::CopyOut(_) | Action::CopyIn(_) => {
                 return Err(error("XX000", "a statement of the engine"));
             }
         };

@@ -3,7 +3,8 @@
 
 use super::errors::error;
 use datafusion::sql::sqlparser::ast::{
-    CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Statement,
+    CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, ObjectName,
+    Statement,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -97,11 +98,27 @@ impl CopyFormat {
     }
 }
 
+/// A copy of rows of the client into a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CopyIn {
+    pub table: ObjectName,
+    /// All columns of the table if none is named.
+    pub columns: Vec<Ident>,
+    pub format: CopyFormat,
+}
+
+/// A copy between the server and its client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Copy {
+    Out(CopyOut),
+    In(CopyIn),
+}
+
 /// Reads a COPY statement; `None` if it copies to or from a file.
 ///
 /// # Errors
-/// A statement that does not parse, COPY FROM STDIN, or an option that is not known.
-pub(crate) fn read(text: &str) -> PgWireResult<Option<CopyOut>> {
+/// An option that is not known.
+pub(crate) fn read(text: &str) -> PgWireResult<Option<Copy>> {
     let parsed = Parser::parse_sql(&PostgreSqlDialect {}, text);
     let Ok(parsed) = parsed else {
         // The engine has a COPY of its own, and reports what is wrong.
@@ -118,14 +135,32 @@ pub(crate) fn read(text: &str) -> PgWireResult<Option<CopyOut>> {
     else {
         return Ok(None);
     };
-    match (to, target) {
-        (true, CopyTarget::Stdout) => {}
-        (false, CopyTarget::Stdin) => {
-            return Err(error("0A000", "COPY FROM STDIN is not supported"));
-        }
-        _ => return Ok(None),
+    let is_known = matches!(
+        (to, target),
+        (true, CopyTarget::Stdout) | (false, CopyTarget::Stdin)
+    );
+    if !is_known {
+        return Ok(None);
     }
+    let mut read = Options::default();
+    for option in options {
+        read.take(option)?;
+    }
+    for option in legacy_options {
+        read.take_legacy(option)?;
+    }
+    let format = read.format();
     let query = match source {
+        CopySource::Table {
+            table_name: table,
+            columns,
+        } if !to => {
+            return Ok(Some(Copy::In(CopyIn {
+                table,
+                columns,
+                format,
+            })));
+        }
         CopySource::Query(query) => query.to_string(),
         CopySource::Table {
             table_name,
@@ -139,17 +174,7 @@ pub(crate) fn read(text: &str) -> PgWireResult<Option<CopyOut>> {
             format!("SELECT {columns} FROM {table_name}")
         }
     };
-    let mut read = Options::default();
-    for option in options {
-        read.take(option)?;
-    }
-    for option in legacy_options {
-        read.take_legacy(option)?;
-    }
-    Ok(Some(CopyOut {
-        query,
-        format: read.format(),
-    }))
+    Ok(Some(Copy::Out(CopyOut { query, format })))
 }
 
 #[derive(Default)]
@@ -272,19 +297,28 @@ mod tests {
                 },
             ),
         ] {
-            assert_eq!(read(text).unwrap().unwrap().format, format, "{text}");
+            match read(text).unwrap() {
+                Some(Copy::Out(copy)) => assert_eq!(copy.format, format, "{text}"),
+                other => panic!("{text}: {other:?}"),
+            }
         }
-        let table = read("copy public.t (a, \"B c\") to stdout")
-            .unwrap()
-            .unwrap();
-        assert_eq!(table.query, "SELECT a, \"B c\" FROM public.t");
+        let table = read("copy public.t (a, \"B c\") to stdout").unwrap();
+        let query = "SELECT a, \"B c\" FROM public.t".to_owned();
+        assert!(matches!(table, Some(Copy::Out(copy)) if copy.query == query));
+        match read("COPY t (a) FROM STDIN WITH (FORMAT csv, HEADER)").unwrap() {
+            Some(Copy::In(copy)) => {
+                assert_eq!(copy.table.to_string(), "t");
+                assert_eq!((copy.columns.len(), copy.format), (1, csv("", true)));
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
     fn copies_of_files_are_left_to_the_engine_and_unknown_options_refused() {
         assert_eq!(read("COPY (SELECT 1) TO 'x.csv'").unwrap(), None);
         for text in [
-            "COPY t FROM STDIN",
+            "COPY t FROM STDIN (FREEZE)",
             "COPY t TO STDOUT (FORMAT parquet)",
             "COPY t TO STDOUT (FORMAT csv, QUOTE '''')",
         ] {

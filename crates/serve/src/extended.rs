@@ -3,10 +3,12 @@
 
 use super::action::{self, Action};
 use super::connection::{Answer, Connection, check_transaction, tag_of};
+use super::copy_in;
 use super::errors::{error, of_statement};
+use super::messages::{complete, row_description};
 use super::rows::{self, Encoded, Shape, visible};
 use super::running::{self, Part, Running};
-use super::simple::{complete, copy_out, forget, row_description};
+use super::simple::{copy_out, forget};
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow_pg::datatypes::df::deserialize_parameters;
 use arrow_pg::datatypes::into_pg_type;
@@ -263,7 +265,10 @@ impl ExtendedQueryHandler for Extended {
             }
             None => return Err(PgWireError::PortalNotFound(name.to_owned())),
         }
-        client.set_state(PgWireConnectionState::ReadyForQuery);
+        // A copy goes on with what the client sends next.
+        if !matches!(client.state(), PgWireConnectionState::CopyInProgress(_)) {
+            client.set_state(PgWireConnectionState::ReadyForQuery);
+        }
         Ok(())
     }
 
@@ -387,6 +392,10 @@ impl Extended {
             Action::Run => return self.run(client, portal, most).await,
             Action::CopyOut(copy) => {
                 copy_out(&self.0, client, &prepared.text, copy).await?;
+                return Ok(None);
+            }
+            Action::CopyIn(copy) => {
+                copy_in::begin(&self.0, client, &prepared.text, copy, true).await?;
                 return Ok(None);
             }
             Action::Commit | Action::Rollback | Action::Discard(_) => forget(client),

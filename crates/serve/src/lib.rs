@@ -6,21 +6,30 @@
 //!                 ├─► extended.rs  prepared statements, parameters, portals
 //!                 └─► clients.rs   cancel requests
 //!                        │ action.rs: BEGIN, SET, SHOW, COPY ... or a statement of the engine
+//!                        │ copy_in.rs: rows from the client (arriving.rs, fields.rs)
 //!                        ▼
 //!                     running.rs   a thread with the session ── bounded channel ──► rows
+//!
+//!  socket ─ axum ───► http.rs      metrics (idle.rs: connections that send nothing end)
 //! ```
 //! Sockets have a runtime of their own: a query that keeps all workers of the engine busy delays
 //! neither a cancel request nor another connection.
 
 mod access;
 mod action;
+mod arriving;
 mod catalog;
 mod clients;
 mod connection;
 mod copy;
+mod copy_in;
 mod errors;
 mod extended;
+mod fields;
+mod http;
+mod idle;
 mod listen;
+mod messages;
 mod peer;
 mod rows;
 mod running;
@@ -29,8 +38,9 @@ mod startup;
 mod tls;
 mod variables;
 
-pub use access::{PASSWORD_VARIABLE, Passwords};
-pub use listen::{Address, ServeOptions, serve};
+pub use access::{PASSWORD_VARIABLE, Passwords, read_token};
+pub use http::MetricsOptions;
+pub use listen::{Address, Reached, ServeOptions, serve};
 pub use tls::Certificate;
 
 /// Why a server did not start or ended.

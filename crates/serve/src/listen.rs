@@ -4,7 +4,10 @@ use super::access::Passwords;
 use super::catalog::{self, Rewriter};
 use super::clients::Clients;
 use super::connection::{Connection, Server};
+use super::copy_in::Copying;
 use super::extended::Extended;
+use super::http::{self, MetricsOptions};
+use super::idle::Incoming;
 use super::peer::Peer;
 use super::simple::Simple;
 use super::startup::Entrance;
@@ -12,6 +15,7 @@ use super::tls::Certificate;
 use super::{PASSWORD_VARIABLE, ServeError};
 use pgwire::api::auth::StartupHandler;
 use pgwire::api::cancel::CancelHandler;
+use pgwire::api::copy::CopyHandler;
 use pgwire::api::query::{ExtendedQueryHandler, SimpleQueryHandler};
 use pgwire::api::{PgWireServerHandlers, RandomPidSecretKeyGenerator};
 use pgwire::tokio::{TlsAcceptor, process_socket, process_socket_unix};
@@ -22,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tierloom_sql::SharedEngine;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::Builder;
@@ -84,10 +88,21 @@ pub struct ServeOptions {
     pub operators: Vec<String>,
     /// Clients at the same time.
     pub connections: usize,
+    /// `None` for a server without metrics.
+    pub metrics: Option<MetricsOptions>,
 }
 
 /// Time for connections to end by themselves when the server ends.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Where a server can be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reached {
+    /// By clients of PostgreSQL.
+    pub addresses: Vec<Address>,
+    /// The address of its metrics, as a URL.
+    pub metrics: Option<String>,
+}
 
 /// Answers clients until `stop` is set; `ready` gets the addresses once clients can connect.
 ///
@@ -98,7 +113,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub fn serve(
     engine: SharedEngine,
     options: &ServeOptions,
-    ready: impl FnOnce(&[Address]),
+    ready: impl FnOnce(&Reached),
     stop: &AtomicBool,
 ) -> Result<(), ServeError> {
     check(options)?;
@@ -107,6 +122,8 @@ pub fn serve(
     let with_names = options.passwords.is_some() || !options.operators.is_empty();
     let server = Arc::new(Server {
         engine,
+        started: Instant::now(),
+        counted: Arc::default(),
         clients,
         passwords: options.passwords.clone(),
         certificate: options.certificate.as_ref().map(|c| c.pem.clone()),
@@ -128,9 +145,16 @@ pub fn serve(
     let acceptor = options.certificate.as_ref().map(|c| c.acceptor.clone());
     let served = runtime.block_on(async {
         let listeners = listeners(options).await?;
-        let bound: Vec<Address> = listeners.iter().map(|l| l.address.clone()).collect();
-        ready(&bound);
         let mut connections = JoinSet::new();
+        let mut metrics = None;
+        if let Some(wanted) = &options.metrics {
+            let (incoming, url) = metrics_socket(wanted, options.certificate.as_ref()).await?;
+            let token = wanted.token.clone();
+            connections.spawn(http::answer(Arc::clone(&server), token, incoming));
+            metrics = Some(url);
+        }
+        let addresses = listeners.iter().map(|l| l.address.clone()).collect();
+        ready(&Reached { addresses, metrics });
         for listener in listeners {
             let (server, acceptor) = (Arc::clone(&server), acceptor.clone());
             connections.spawn(listener.accept_all(server, acceptor));
@@ -176,6 +200,21 @@ fn check(options: &ServeOptions) -> Result<(), ServeError> {
             )));
         }
     }
+    let metrics = options.metrics.as_ref();
+    if let Some(MetricsOptions { address, token }) = metrics
+        && !address.ip().is_loopback()
+    {
+        if token.is_none() {
+            return Err(ServeError::input(format!(
+                "metrics at {address} can be reached from other machines, and no token is needed; give one with --metrics-token-file"
+            )));
+        }
+        if options.certificate.is_none() && !options.allow_plain {
+            return Err(ServeError::input(format!(
+                "metrics at {address} can be reached from other machines, and nothing is encrypted; give a certificate with --tls-cert and --tls-key, or allow it with --allow-plain-clients"
+            )));
+        }
+    }
     if let Some(passwords) = &options.passwords
         && let Some(unknown) = options.operators.iter().find(|name| !passwords.knows(name))
     {
@@ -184,6 +223,24 @@ fn check(options: &ServeOptions) -> Result<(), ServeError> {
         )));
     }
     Ok(())
+}
+
+async fn metrics_socket(
+    options: &MetricsOptions,
+    certificate: Option<&Certificate>,
+) -> Result<(Incoming, String), ServeError> {
+    let failed = |e: std::io::Error| {
+        ServeError::failed(format!("cannot listen on {}: {e}", options.address))
+    };
+    let socket = TcpListener::bind(options.address).await.map_err(failed)?;
+    let address = socket.local_addr().map_err(failed)?;
+    let scheme = if certificate.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let incoming = Incoming::new(socket, certificate.map(|c| c.https.clone())).map_err(failed)?;
+    Ok((incoming, format!("{scheme}://{address}/")))
 }
 
 enum Socket {
@@ -298,6 +355,7 @@ struct Handlers {
     entrance: Arc<Entrance>,
     simple: Arc<Simple>,
     extended: Arc<Extended>,
+    copying: Arc<Copying>,
     clients: Arc<Clients>,
 }
 
@@ -307,6 +365,7 @@ impl Handlers {
             entrance: Arc::new(Entrance::new(connection).ok()?),
             simple: Arc::new(Simple(Arc::clone(connection))),
             extended: Arc::new(Extended(Arc::clone(connection))),
+            copying: Arc::new(Copying(Arc::clone(connection))),
             clients: Arc::new(connection.server.clients.clone()),
         })
     }
@@ -319,6 +378,10 @@ impl PgWireServerHandlers for Handlers {
 
     fn extended_query_handler(&self) -> Arc<impl ExtendedQueryHandler> {
         Arc::clone(&self.extended)
+    }
+
+    fn copy_handler(&self) -> Arc<impl CopyHandler> {
+        Arc::clone(&self.copying)
     }
 
     fn startup_handler(&self) -> Arc<impl StartupHandler> {

@@ -12,6 +12,7 @@ use pgwire::api::results::FieldInfo;
 use pgwire::error::{PgWireError, PgWireResult};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use tierloom_metrics::{Counted, Ended};
 use tierloom_sql::{Flow, Outcome, Piece, Sink, SqlError, SqlSession, Watch};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, mpsc};
@@ -42,6 +43,8 @@ pub(crate) struct Task {
     pub is_operator: bool,
     /// Reads statements again as PostgreSQL means them.
     pub rewriter: Arc<Rewriter>,
+    /// Where the statement is counted when it has ended.
+    pub counted: Arc<Counted>,
 }
 
 /// Encoded parts ahead of a slow client.
@@ -74,7 +77,8 @@ pub(crate) enum Lease {
 }
 
 impl Lease {
-    fn session(&mut self) -> &mut SqlSession {
+    /// The session.
+    pub fn session(&mut self) -> &mut SqlSession {
         match self {
             Lease::Shared(guard) => guard,
             Lease::Own(session) => session,
@@ -96,6 +100,7 @@ pub(crate) fn start(mut lease: Lease, task: Task, client: &Client, peer: &Arc<Pe
         peer: Arc::downgrade(peer),
     };
     let handle = Handle::current();
+    let begun = Instant::now();
     tokio::task::spawn_blocking(move || {
         let mut out = Out {
             send,
@@ -106,6 +111,7 @@ pub(crate) fn start(mut lease: Lease, task: Task, client: &Client, peer: &Arc<Pe
             refused: None,
         };
         let done = run(lease.session(), &task, &mut out);
+        let kind = lease.session().last_kind();
         // The session is free before the client knows that the statement has ended.
         drop(lease);
         let done = match (done, out.refused.take()) {
@@ -113,6 +119,12 @@ pub(crate) fn start(mut lease: Lease, task: Task, client: &Client, peer: &Arc<Pe
             (Err(failed), None) => Err(of_statement(failed, &task.text, out.statement.why())),
             (Ok(outcome), _) => Ok(Part::Done(outcome)),
         };
+        let ended = match &done {
+            Ok(_) => Ended::Done,
+            Err(_) if out.statement.stopped() => Ended::Stopped,
+            Err(_) => Ended::Failed,
+        };
+        task.counted.add(kind, ended, begun.elapsed());
         let _ = out.deliver(done);
     });
     running

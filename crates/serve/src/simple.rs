@@ -4,7 +4,9 @@ use super::action::{self, Action};
 use super::clients::Why;
 use super::connection::{Answer, Connection, tag_of};
 use super::copy::CopyOut;
+use super::copy_in;
 use super::errors::{error, of_statement};
+use super::messages::{complete, row_description};
 use super::rows::{Encoded, Shape};
 use super::running::{self, Part};
 use async_trait::async_trait;
@@ -17,7 +19,6 @@ use pgwire::api::{ClientInfo, ClientPortalStore, PgWireConnectionState};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::copy::{CopyDone, CopyOutResponse};
-use pgwire::messages::data::RowDescription;
 use pgwire::messages::response::EmptyQueryResponse;
 use pgwire::messages::simplequery::Query;
 use std::fmt::Debug;
@@ -45,8 +46,14 @@ impl SimpleQueryHandler for Simple {
             let empty = Message::EmptyQueryResponse(EmptyQueryResponse::new());
             client.feed(empty).await?;
         }
-        for piece in pieces {
-            self.one(client, &text, piece).await?;
+        let mut pieces = pieces.into_iter().peekable();
+        while let Some(piece) = pieces.next() {
+            let is_last = pieces.peek().is_none();
+            self.one(client, &text, piece, is_last).await?;
+        }
+        if matches!(client.state(), PgWireConnectionState::CopyInProgress(_)) {
+            // It goes on with what the client sends next.
+            return Ok(());
         }
         client.set_state(PgWireConnectionState::ReadyForQuery);
         let status = client.transaction_status();
@@ -65,7 +72,13 @@ impl SimpleQueryHandler for Simple {
 }
 
 impl Simple {
-    async fn one<C>(&self, client: &mut C, text: &str, piece: Piece) -> PgWireResult<()>
+    async fn one<C>(
+        &self,
+        client: &mut C,
+        text: &str,
+        piece: Piece,
+        is_last: bool,
+    ) -> PgWireResult<()>
     where
         C: ClientInfo + ClientPortalStore + Sink<Message> + Unpin + Send + Sync,
         C::PortalStore: PortalStore,
@@ -76,6 +89,13 @@ impl Simple {
         match &action {
             Action::Run => self.run(client, text, piece).await,
             Action::CopyOut(copy) => copy_out(&self.0, client, text, copy).await,
+            Action::CopyIn(copy) if is_last => {
+                copy_in::begin(&self.0, client, &piece.text, copy, false).await
+            }
+            Action::CopyIn(_) => Err(error(
+                "0A000",
+                "COPY FROM STDIN must be the last statement of a text",
+            )),
             Action::Discard(_) => {
                 forget(client);
                 self.answer(client, &action).await
@@ -142,15 +162,6 @@ where
     client.portal_store().clear_portals();
 }
 
-pub(crate) async fn complete<C>(client: &mut C, tag: Tag) -> PgWireResult<()>
-where
-    C: Sink<Message> + Unpin,
-    C::Error: Debug,
-    PgWireError: From<<C as Sink<Message>>::Error>,
-{
-    Ok(client.feed(Message::CommandComplete(tag.into())).await?)
-}
-
 async fn describe<C>(client: &mut C, fields: &[FieldInfo]) -> PgWireResult<()>
 where
     C: Sink<Message> + Unpin,
@@ -158,12 +169,6 @@ where
     PgWireError: From<<C as Sink<Message>>::Error>,
 {
     Ok(client.feed(row_description(fields)).await?)
-}
-
-/// The message that describes columns.
-pub(crate) fn row_description(fields: &[FieldInfo]) -> Message {
-    let fields = fields.iter().map(Into::into).collect();
-    Message::RowDescription(RowDescription::new(fields))
 }
 
 /// `COPY ... TO STDOUT`, in both protocols.

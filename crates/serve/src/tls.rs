@@ -14,6 +14,8 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Certificate {
     pub(crate) acceptor: TlsAcceptor,
+    /// The same for HTTP.
+    pub(crate) https: TlsAcceptor,
     /// As in the file: SCRAM binds its exchange to it.
     pub(crate) pem: Vec<u8>,
 }
@@ -45,9 +47,12 @@ impl Certificate {
             .with_single_cert(chain, secret)
             .map_err(|e| wrong(key, &format!("does not fit {}: {e}", certificate.display())))?;
         let mut config = config;
+        let mut https = config.clone();
         config.alpn_protocols = vec![b"postgresql".to_vec()];
+        https.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Certificate {
             acceptor: TlsAcceptor::from(Arc::new(config)),
+            https: TlsAcceptor::from(Arc::new(https)),
             pem,
         })
     }

@@ -91,6 +91,7 @@ impl SqlSession {
         self.follow_others();
         let words: Vec<&str> = piece.text.split_whitespace().collect();
         self.running.text = words.join(" ");
+        self.running.kind = None;
         Ok(())
     }
 

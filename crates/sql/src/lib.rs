@@ -44,6 +44,7 @@ mod sessions;
 mod set;
 mod settings;
 mod shared;
+mod snapshot;
 mod source;
 mod staged;
 mod statement;

@@ -12,6 +12,7 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::sql::parser::Statement as Parsed;
 use std::sync::Arc;
 use tierloom_engine::{Engine, EngineError, PlannedQuery};
+use tierloom_metrics::Kind;
 
 /// The statement that a session runs.
 #[derive(Default)]
@@ -20,6 +21,8 @@ pub(super) struct Running {
     pub text: String,
     /// Upper bound of its nesting depth, its views included.
     pub levels: usize,
+    /// What it was, known when its plan has run.
+    pub kind: Option<Kind>,
 }
 
 /// Plans on the engine of a catalog.

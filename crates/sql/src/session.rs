@@ -24,8 +24,10 @@ use arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::{Arc, PoisonError};
 use tierloom_engine::adapt::Driver;
+use tierloom_engine::star::StarExec;
 use tierloom_engine::{Engine, EngineOptions, PlannedQuery};
 use tierloom_memory::{MemoryBackend, PageSize};
+use tierloom_metrics::Kind;
 use tierloom_model::Phase;
 use tierloom_placement::Policy;
 use tierloom_topology::Topology;
@@ -153,6 +155,11 @@ impl SqlSession {
         self.work.take()
     }
 
+    /// What the last statement was.
+    pub fn last_kind(&self) -> Kind {
+        self.running.kind.unwrap_or(Kind::Other)
+    }
+
     pub(super) fn planner(&self) -> Planner<'_> {
         Planner::new(&self.catalog, &self.running)
     }
@@ -166,6 +173,10 @@ impl SqlSession {
         timing: &mut StatementTiming,
     ) -> Result<Ran, SqlError> {
         let engine = self.catalog.engine();
+        self.running.kind = Some(match has_star(plan) {
+            true => Kind::Star,
+            false => Kind::Query,
+        });
         let statement = &self.running.text;
         let turn = self.shared.admission.enter(false, watch)?;
         let mut sink = Considerate { sink, turn, watch };
@@ -232,4 +243,8 @@ impl SqlSession {
             None => Ok(()),
         }
     }
+}
+
+fn has_star(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.downcast_ref::<StarExec>().is_some() || plan.children().into_iter().any(has_star)
 }

@@ -62,6 +62,11 @@ impl SharedEngine {
         }
     }
 
+    /// The session that others are copied from.
+    pub(super) fn session_state(&self) -> &SqlSession {
+        &self.first
+    }
+
     /// Statements that run now, and that wait for others to end.
     pub fn load(&self) -> (usize, usize) {
         self.first.shared.admission.load()

@@ -189,7 +189,7 @@ fn relations(ast: &Ast) -> Vec<String> {
 }
 
 /// The name in schema `public`, as the planner normalises it.
-fn plain(name: &ObjectName) -> Option<String> {
+pub(super) fn plain(name: &ObjectName) -> Option<String> {
     match name.0.last()? {
         ObjectNamePart::Identifier(Ident {
             value,

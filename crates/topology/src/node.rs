@@ -128,11 +128,7 @@ fn read_node(
     block_size_bytes: Option<u64>,
 ) -> Result<Node, TopologyError> {
     let directory = format!("{NODE_DIR}/node{id}");
-    let (mem_total_bytes, mem_free_bytes) = memory(
-        reader,
-        &format!("{directory}/meminfo"),
-        &format!("Node {id} "),
-    )?;
+    let (mem_total_bytes, mem_free_bytes) = of_node(reader, id)?;
     let own = reader
         .required_ids(&format!("{directory}/cpulist"))?
         .intersection(&cpus.online);
@@ -154,6 +150,19 @@ fn read_node(
 /// A node belongs to one package, unless firmware interleaves sockets or NUMA is off.
 fn socket(own: &IdSet, cpus: &CpuInfo) -> Option<u32> {
     own.iter().find_map(|cpu| cpus.socket_of(CpuId(cpu)))
+}
+
+/// All and free memory of a node in bytes; of the whole machine if the kernel has no nodes.
+pub(crate) fn memory_of(reader: &Reader<'_>, id: NodeId) -> Result<(u64, u64), TopologyError> {
+    match reader.root.exists(&format!("{NODE_DIR}/online")) {
+        true => of_node(reader, id),
+        false => memory(reader, "proc/meminfo", ""),
+    }
+}
+
+fn of_node(reader: &Reader<'_>, id: NodeId) -> Result<(u64, u64), TopologyError> {
+    let path = format!("{NODE_DIR}/node{id}/meminfo");
+    memory(reader, &path, &format!("Node {id} "))
 }
 
 fn whole_machine(reader: &Reader<'_>, cpus: &CpuInfo) -> Result<Node, TopologyError> {

@@ -101,6 +101,14 @@ impl Topology {
             .map(|tier| tier.kind)
     }
 
+    /// Free memory of a node now, in bytes; `None` if it cannot be read.
+    ///
+    /// [`Node::mem_free_bytes`] is that of the time when the topology was read.
+    pub fn free_now(&self, id: NodeId) -> Option<u64> {
+        let reader = Reader::new(&self.root);
+        node::memory_of(&reader, id).ok().map(|(_, free)| free)
+    }
+
     /// Nodes with memory, in ascending order.
     pub fn memory_nodes(&self) -> Vec<NodeId> {
         self.nodes

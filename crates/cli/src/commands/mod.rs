@@ -17,6 +17,7 @@ pub mod serve;
 // A build without the SQL engine has this command only to say so.
 #[cfg_attr(not(feature = "sql"), path = "sql/no_engine.rs")]
 pub mod sql;
+pub mod top;
 pub mod topology;
 pub mod tune;
 pub mod validate;

@@ -237,11 +237,8 @@ fn options_that_would_let_strangers_in_are_refused_before_anything_starts() {
         let mut options = open();
         options.addresses = vec![address.parse().unwrap()];
         options.passwords = passwords;
-        let engine = tierloom_sql::SharedEngine::new(session(), Default::default());
-        let stop = std::sync::atomic::AtomicBool::new(true);
-        let refused = tierloom_serve::serve(engine, &options, |_| panic!("started"), &stop);
-        let Err(ServeError::Input(told)) = refused else {
-            panic!("{refused:?}")
+        let ServeError::Input(told) = Server::refused(&options, session()) else {
+            panic!("it is the input that is wrong")
         };
         assert!(told.contains(part), "{told}");
     }

@@ -2,6 +2,14 @@
 //! survives.
 
 mod faults;
+mod metrics;
 mod programs;
 mod psql;
 mod support;
+
+use std::alloc::System;
+use tierloom_memory::router::TierAllocator;
+
+/// As in `tierloom` itself: operator memory can be placed.
+#[global_allocator]
+static ALLOCATOR: TierAllocator<System> = TierAllocator::new(System);

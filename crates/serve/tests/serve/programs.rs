@@ -36,6 +36,19 @@ with psycopg.connect(url, autocommit=True) as c:
     with c.cursor() as cur, cur.copy("COPY (SELECT a, b FROM t ORDER BY a) TO STDOUT (FORMAT binary)") as copy:
         copy.set_types(["int8", "text"])
         assert list(copy.rows()) == [(1, "one"), (2, ""), (3, None)]
+    c.execute("CREATE TABLE arrived (a INT, b TEXT)")
+    with c.cursor() as cur, cur.copy("COPY arrived (a, b) FROM STDIN") as copy:
+        for row in [(1, "x\ty\n\\"), (2, None), (3, "")]:
+            copy.write_row(row)
+    assert cur.rowcount == 3
+    try:
+        with c.cursor() as cur, cur.copy("COPY arrived FROM STDIN") as copy:
+            copy.write_row((4, "never"))
+            raise ValueError("the client gives up")
+    except ValueError:
+        pass
+    rows = c.execute("SELECT a, b FROM arrived ORDER BY a").fetchall()
+    assert rows == [(1, "x\ty\n\\"), (2, None), (3, "")], rows
     with c.cursor() as cur:
         seen = sum(len(row) for row in cur.stream("SELECT a FROM n"))
         assert seen == 20000, seen

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tierloom_engine::EngineOptions;
 use tierloom_memory::{FakeBackend, FakeNode, PageSize, fake_topology};
-use tierloom_serve::{Address, ServeError, ServeOptions, serve};
+use tierloom_serve::{Address, Reached, ServeError, ServeOptions, serve};
 use tierloom_sql::{
     AdmissionOptions, CollectedRows, Generated, SharedEngine, Silent, SqlOptions, SqlSession, split,
 };
@@ -18,6 +18,8 @@ use tierloom_workloads::ssb::SsbConfig;
 /// A server that ends with the test.
 pub struct Server {
     pub port: u16,
+    /// URL of its metrics.
+    pub metrics: Option<String>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), ServeError>>>,
 }
@@ -31,6 +33,7 @@ pub fn open() -> ServeOptions {
         allow_plain: false,
         operators: Vec::new(),
         connections: 100,
+        metrics: None,
     }
 }
 
@@ -85,20 +88,30 @@ impl Server {
         let thread = std::thread::spawn({
             let stop = Arc::clone(&stop);
             move || {
-                let ready = move |addresses: &[Address]| send.send(addresses[0].clone()).unwrap();
+                let ready = move |reached: &Reached| send.send(reached.clone()).unwrap();
                 serve(engine, &options, ready, &stop)
             }
         });
-        let port = match ready.recv() {
-            Ok(Address::Tcp(address)) => address.port(),
-            Ok(Address::Unix(_)) => 5432,
-            Err(_) => panic!("{:?}", thread.join()),
+        let Ok(reached) = ready.recv() else {
+            panic!("{:?}", thread.join())
+        };
+        let port = match &reached.addresses[0] {
+            Address::Tcp(address) => address.port(),
+            Address::Unix(_) => 5432,
         };
         Server {
             port,
+            metrics: reached.metrics,
             stop,
             thread: Some(thread),
         }
+    }
+
+    /// Why a server with these options does not start.
+    pub fn refused(options: &ServeOptions, session: SqlSession) -> ServeError {
+        let engine = SharedEngine::new(session, AdmissionOptions::default());
+        let stop = AtomicBool::new(true);
+        serve(engine, options, |_| panic!("started"), &stop).unwrap_err()
     }
 
     /// Ends it, and says how.

@@ -1,7 +1,10 @@
 //! `INSERT INTO t [(columns)] VALUES ... | query | DEFAULT VALUES`.
 
 use super::super::error::SqlError;
+use super::super::run::Watch;
+use super::super::script::Piece;
 use super::super::session::SqlSession;
+use super::super::shared::plain;
 use super::ask::{Work, query};
 use super::assign::assigned;
 use super::extra::ExtraTables;
@@ -10,11 +13,12 @@ use super::rules::Rules;
 use super::target::{Target, column_name, quoted};
 use super::verify::{check_values, rows_provider};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Insert, Query, SelectItem, SetExpr, TableObject, Value,
+    Expr, Ident, Insert, ObjectName, Query, SelectItem, SetExpr, TableObject, Value,
 };
 use std::sync::Arc;
+use std::time::Instant;
 use tierloom_engine::PlacedTable;
 
 /// New rows: an array for each column of a table.
@@ -35,14 +39,81 @@ impl SqlSession {
             Some(source) => self.rows_of(&target, &columns, source.as_ref().clone(), work)?,
             None => self.completed(&target, &[], Vec::new(), 1, work)?,
         };
+        self.append(&target, rows, work)
+    }
+
+    /// Checks new rows and puts the version with them in the table's place; returns their number.
+    fn append(
+        &mut self,
+        target: &Target,
+        rows: NewRows,
+        work: &mut Work<'_>,
+    ) -> Result<u64, SqlError> {
         let count = rows.count as u64;
         if count == 0 {
             return Ok(0);
         }
-        self.verify_new(&target, &rows, work)?;
-        let next = self.with_new(&target, rows, work)?;
+        self.verify_new(target, &rows, work)?;
+        let next = self.with_new(target, rows, work)?;
         self.swap(&target.name, next, Arc::clone(&target.rules))?;
         Ok(count)
+    }
+
+    /// The columns of a table that values for `columns` go into, all of them if none is named.
+    ///
+    /// # Errors
+    /// Bad input: no table that can be changed, or no such column.
+    pub fn columns_for(
+        &mut self,
+        table: &ObjectName,
+        columns: &[Ident],
+    ) -> Result<Vec<FieldRef>, SqlError> {
+        self.follow_others();
+        let target = self.target(table)?;
+        let indices = indices_of(columns, &target)?;
+        let fields = target.schema().fields();
+        Ok(indices
+            .into_iter()
+            .map(|index| Arc::clone(&fields[index]))
+            .collect())
+    }
+
+    /// Appends rows whose values came from elsewhere, an array for each of `columns` (for each
+    /// column of the table if none is named); text is read as the types of the columns.
+    ///
+    /// `piece` is the statement that asked for it.
+    ///
+    /// # Errors
+    /// Bad input: values that do not fit, or that break a rule of the table; or
+    /// [`SqlError::Interrupted`]. The table then is as before.
+    pub fn insert_values(
+        &mut self,
+        piece: &Piece,
+        (table, columns): (&ObjectName, &[Ident]),
+        values: &[ArrayRef],
+        watch: &dyn Watch,
+    ) -> Result<u64, SqlError> {
+        self.guarded(piece, watch, |session| {
+            session.begin(piece, watch)?;
+            let mut work = Work::since(Instant::now(), watch);
+            let _held = session
+                .shared
+                .hold(plain(table).into_iter().collect(), watch)?;
+            let target = session.target(table)?;
+            let indices = indices_of(columns, &target)?;
+            if values.len() != indices.len() {
+                let given = values.len();
+                return Err(wrong_count(given, &target, &indices));
+            }
+            let count = values.first().map_or(0, |values| values.len());
+            let mut fitting = Vec::with_capacity(values.len());
+            for (values, &index) in values.iter().zip(&indices) {
+                let field = target.schema().field(index);
+                fitting.push(assigned(values, field.name(), field.data_type())?);
+            }
+            let rows = session.completed(&target, &indices, fitting, count, &mut work)?;
+            session.append(&target, rows, &mut work)
+        })
     }
 
     /// The rows of a query, of which the columns go into `columns` of the table.
@@ -60,12 +131,7 @@ impl SqlSession {
             .as_ref()
             .map_or(0, |schema| schema.fields().len());
         if given != columns.len() {
-            return Err(SqlError::input(format!(
-                "{given} columns of values for {} columns of table {} ({})",
-                columns.len(),
-                target.name,
-                names(target, columns).join(", ")
-            )));
+            return Err(wrong_count(given, target, columns));
         }
         let mut values = Vec::new();
         for (place, &index) in columns.iter().enumerate() {
@@ -162,7 +228,7 @@ impl SqlSession {
         rows: NewRows,
         work: &mut Work<'_>,
     ) -> Result<Arc<PlacedTable>, SqlError> {
-        let storing = std::time::Instant::now();
+        let storing = Instant::now();
         let next = self.with_rows(target, rows.columns, work.watch);
         work.ran(storing);
         next
@@ -199,12 +265,33 @@ fn refuse_other_forms(insert: &Insert) -> Result<(), SqlError> {
 
 /// The positions of the columns that get values.
 fn named_columns(insert: &Insert, target: &Target) -> Result<Vec<usize>, SqlError> {
-    if insert.columns.is_empty() {
+    let names = insert.columns.iter().map(column_name);
+    positions(names.collect::<Result<_, _>>()?, target)
+}
+
+fn indices_of(columns: &[Ident], target: &Target) -> Result<Vec<usize>, SqlError> {
+    let names = columns
+        .iter()
+        .map(|column| column_name(&column.clone().into()));
+    positions(names.collect::<Result<_, _>>()?, target)
+}
+
+fn wrong_count(given: usize, target: &Target, columns: &[usize]) -> SqlError {
+    SqlError::input(format!(
+        "{given} columns of values for {} columns of table {} ({})",
+        columns.len(),
+        target.name,
+        names(target, columns).join(", ")
+    ))
+}
+
+/// The positions of columns; of all of them if none is named.
+fn positions(names: Vec<String>, target: &Target) -> Result<Vec<usize>, SqlError> {
+    if names.is_empty() {
         return Ok((0..target.schema().fields().len()).collect());
     }
     let mut indices = Vec::new();
-    for name in &insert.columns {
-        let name = column_name(name)?;
+    for name in names {
         let index = target.index_of(&name)?;
         if indices.contains(&index) {
             return Err(SqlError::input(format!(

@@ -31,6 +31,14 @@ pub struct Args {
     /// Take connections of other machines without TLS
     #[arg(long)]
     pub allow_plain_clients: bool,
+    /// Address of metrics over HTTP, IP:PORT: a page, /metrics for Prometheus, and what `tierloom
+    /// top` shows
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
+    /// A file that nobody else can read, with the token that must be sent to see metrics; needed
+    /// where other machines can reach them
+    #[arg(long, value_name = "FILE", requires = "metrics")]
+    pub metrics_token_file: Option<PathBuf>,
     /// Clients at the same time
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub connections: usize,

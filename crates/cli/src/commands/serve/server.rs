@@ -8,7 +8,8 @@ use crate::commands::sql;
 use crate::failure::Failure;
 use crate::{output, stop};
 use tierloom_serve::{
-    Address, Certificate, PASSWORD_VARIABLE, Passwords, ServeError, ServeOptions, serve,
+    Address, Certificate, MetricsOptions, PASSWORD_VARIABLE, Passwords, Reached, ServeError,
+    ServeOptions, read_token, serve,
 };
 use tierloom_sql::{AdmissionOptions, SharedEngine};
 
@@ -23,9 +24,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         note!("note: no password is needed to connect from this machine");
     }
     let engine = SharedEngine::new(session, admission);
-    let ready = |addresses: &[Address]| {
-        for address in addresses {
-            // Somebody may wait for this line; if nobody reads it, that is no harm.
+    let ready = |reached: &Reached| {
+        // Before the lines that somebody may wait for; if nobody reads them, that is no harm.
+        if let Some(url) = &reached.metrics {
+            let _ = output::print(&format!("metrics {url}\n"));
+        }
+        for address in &reached.addresses {
             let _ = output::print(&format!("serving {address}\n"));
         }
     };
@@ -71,7 +75,21 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
         allow_plain: args.allow_plain_clients,
         operators: args.operator.clone(),
         connections: args.connections,
+        metrics: metrics(args)?,
     })
+}
+
+fn metrics(args: &Args) -> Result<Option<MetricsOptions>, Failure> {
+    let Some(text) = &args.metrics else {
+        return Ok(None);
+    };
+    let address = text.parse().map_err(|_| {
+        let expected = "expected IP:PORT as in 127.0.0.1:9187";
+        Failure::input(format!("--metrics {text:?} is no address; {expected}"))
+    })?;
+    let token = args.metrics_token_file.as_deref().map(read_token);
+    let token = token.transpose()?;
+    Ok(Some(MetricsOptions { address, token }))
 }
 
 fn admission(args: &Args, threads: usize) -> Result<AdmissionOptions, Failure> {
