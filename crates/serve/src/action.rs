@@ -25,6 +25,9 @@ pub(crate) enum Action {
     Discard(&'static str),
 }
 
+/// The tag of a statement that makes an index: there are none, and queries need none.
+pub(crate) const NO_INDEX: &str = "CREATE INDEX";
+
 /// Names before the first dot that belong to the engine.
 const OF_ENGINE: [&str; 2] = ["tierloom.", "datafusion."];
 
@@ -43,6 +46,7 @@ pub(crate) fn of(piece: &Piece) -> PgWireResult<Action> {
         ["ROLLBACK" | "ABORT", ..] => Action::Rollback,
         ["SAVEPOINT", ..] => Action::Accept("SAVEPOINT"),
         ["RELEASE", ..] => Action::Accept("RELEASE"),
+        ["CREATE", "INDEX", ..] => Action::Accept(NO_INDEX),
         ["UNLISTEN", ..] => Action::Accept("UNLISTEN"),
         ["CLOSE", ..] => Action::Accept("CLOSE CURSOR"),
         ["SET", rest @ ..] => set(&words[1..], rest),

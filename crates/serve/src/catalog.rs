@@ -3,20 +3,22 @@
 
 use super::ServeError;
 use super::clients::Clients;
-use arrow::array::StringArray;
+use super::json::JsonObject;
+use super::rewrite::rewrite;
+use super::variables::{SERVER_VERSION, Variables};
+use arrow::array::{Int32Array, StringArray};
 use arrow::datatypes::DataType;
+use datafusion::common::cast::as_string_array;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+use pgwire::api::Type;
 use regex::Regex;
 use std::sync::Arc;
 use tierloom_engine::SystemTable;
 use tierloom_sql::{Piece, SharedEngine, split};
-
-/// The version of PostgreSQL that clients take the server for.
-pub(crate) const SERVER_VERSION: &str = "16.6";
 
 /// The catalog of the engine in which its tables are.
 const CATALOG: &str = "datafusion";
@@ -36,8 +38,82 @@ pub(crate) fn add(engine: &SharedEngine, clients: &Clients) -> std::result::Resu
     context.register_udf(constant("version", Some(version)));
     // Clients give locks back before they use a connection again; there are none.
     context.register_udf(constant("pg_advisory_unlock_all", None));
+    // There are no sequences and no indexes, and all collations can be seen.
+    use DataType::{Boolean, Int32, Int64, Utf8};
+    let none = ScalarValue::Utf8(None);
+    context.register_udf(always(
+        "pg_get_serial_sequence",
+        vec![Utf8, Utf8],
+        none.clone(),
+    ));
+    context.register_udf(always("pg_get_indexdef", vec![Int32, Int64, Boolean], none));
+    let seen = ScalarValue::Boolean(Some(true));
+    context.register_udf(always("pg_collation_is_visible", vec![Int32], seen));
+    context.register_udf(number_of_type());
+    context.register_udf(ScalarUDF::from(JsonObject::new()));
+    context.register_udf(setting());
     Ok(())
 }
+
+/// A function that gives the same for all arguments.
+fn always(name: &str, arguments: Vec<DataType>, value: ScalarValue) -> ScalarUDF {
+    let data_type = value.data_type();
+    let give = move |_: &[ColumnarValue]| Ok(ColumnarValue::Scalar(value.clone()));
+    create_udf(
+        name,
+        arguments,
+        data_type,
+        Volatility::Stable,
+        Arc::new(give),
+    )
+}
+
+/// `current_setting(name)`: what a variable is in a new session; NULL for one that is not known.
+fn setting() -> ScalarUDF {
+    let give = |arguments: &[ColumnarValue]| -> Result<ColumnarValue> {
+        let names = ColumnarValue::values_to_arrays(arguments)?;
+        let names = as_string_array(&names[0])?;
+        let known = Variables::default();
+        let values: StringArray = names.iter().map(|name| known.get(name?)).collect();
+        Ok(ColumnarValue::Array(Arc::new(values)))
+    };
+    create_udf(
+        "current_setting",
+        vec![DataType::Utf8],
+        DataType::Utf8,
+        Volatility::Stable,
+        Arc::new(give),
+    )
+}
+
+/// `to_regtype(name)`: the number of a type; NULL for a name that is none.
+fn number_of_type() -> ScalarUDF {
+    let give = |arguments: &[ColumnarValue]| -> Result<ColumnarValue> {
+        let names = ColumnarValue::values_to_arrays(arguments)?;
+        let names = as_string_array(&names[0])?;
+        let numbers: Int32Array = names.iter().map(|name| oid_of(name?)).collect();
+        Ok(ColumnarValue::Array(Arc::new(numbers)))
+    };
+    create_udf(
+        "to_regtype",
+        vec![DataType::Utf8],
+        DataType::Int32,
+        Volatility::Stable,
+        Arc::new(give),
+    )
+}
+
+fn oid_of(name: &str) -> Option<i32> {
+    let known = (1..LARGEST_OID).filter_map(Type::from_oid);
+    let found = known
+        .filter(|known| known.name() == name)
+        .map(|known| known.oid())
+        .next();
+    found.and_then(|oid| i32::try_from(oid).ok())
+}
+
+/// Above the numbers of all types that PostgreSQL has itself.
+const LARGEST_OID: u32 = 16_384;
 
 /// A function without arguments.
 fn constant(name: &str, value: Option<String>) -> ScalarUDF {
@@ -90,7 +166,8 @@ impl Rewriter {
 
     fn rewritten(&self, piece: &Piece) -> Option<Piece> {
         let text = self.functions.replace_all(&piece.text, "$1 $2 '-'");
-        let statement = self.parser.parse(&text).ok()?.into_iter().next()?;
+        let mut statement = self.parser.parse(&text).ok()?.into_iter().next()?;
+        rewrite(&mut statement);
         let text = statement.to_string();
         if text == piece.text {
             return None;

@@ -16,7 +16,7 @@ use futures::{Sink, SinkExt};
 use pgwire::api::portal::Format;
 use pgwire::api::results::{FieldInfo, Tag};
 use pgwire::api::{ClientInfo, RandomPidSecretKeyGenerator};
-use pgwire::error::{PgWireError, PgWireResult};
+use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::DataRow;
 use pgwire::messages::response::TransactionStatus;
@@ -217,7 +217,19 @@ impl Connection {
                     "COMMIT"
                 }
             }
-            Action::Accept(tag) => tag,
+            Action::Accept(tag) => {
+                if *tag == action::NO_INDEX {
+                    let mut told = ErrorInfo::new(
+                        "WARNING".to_owned(),
+                        "0A000".to_owned(),
+                        "there are no indexes here, so none was made".to_owned(),
+                    );
+                    told.hint = Some("queries do without; keep rows apart by UNIQUE".to_owned());
+                    let notice = PgWireBackendMessage::NoticeResponse(told.into());
+                    client.feed(notice).await?;
+                }
+                tag
+            }
             Action::Set(name, value) => {
                 self.set(client, name, value.as_deref()).await?;
                 "SET"

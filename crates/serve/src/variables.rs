@@ -3,11 +3,13 @@
 //! Few of them change anything here; the others are kept so that what a client has set is what it
 //! reads.
 
-use super::catalog::SERVER_VERSION;
 use super::errors::error;
 use pgwire::error::PgWireResult;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// The version of PostgreSQL that clients take the server for.
+pub(crate) const SERVER_VERSION: &str = "16.6";
 
 /// Values by name.
 #[derive(Debug, Clone)]
@@ -18,12 +20,13 @@ pub(crate) struct Variables {
 }
 
 /// Names in lower case, their first values, and whether they can be set.
-const VARIABLES: [(&str, &str, bool); 30] = [
+const VARIABLES: [(&str, &str, bool); 31] = [
     ("application_name", "", true),
     ("bytea_output", "hex", true),
     ("client_encoding", "UTF8", true),
     ("client_min_messages", "notice", true),
     ("datestyle", "ISO, MDY", true),
+    ("default_table_access_method", "heap", true),
     ("default_transaction_isolation", "read committed", true),
     ("default_transaction_read_only", "off", true),
     ("extra_float_digits", "1", true),

@@ -76,9 +76,12 @@ fn a_kernel_that_is_split_into_packages_is_found_beside_its_modules() {
     let mut host = FakeHost::new(|invocation: &Invocation| {
         let line = invocation.line();
         if line.contains("depends --important linux-image-7") {
-            return success(
-                "  Depends: kmod\n  Depends: linux-binary-7.3.4-cloud-amd64\n  Depends: linux-modules-7.3.4-cloud-amd64\n",
-            );
+            let parts = ["kmod", "linux-binary-7", "linux-modules-7", "linux-base-7"];
+            let named = |part: &str| match part.strip_suffix("-7") {
+                Some(name) => format!("  Depends: {name}-7.3.4-cloud-amd64\n"),
+                None => format!("  Depends: {part}\n"),
+            };
+            return success(&parts.map(named).concat());
         }
         if line.contains("depends") {
             return success("  Depends: linux-image-7.3.4-cloud-amd64\n");
