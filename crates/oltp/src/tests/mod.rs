@@ -5,6 +5,7 @@ mod full_disk;
 mod graph;
 mod history;
 mod kill;
+mod peer;
 mod phantoms;
 
 use std::sync::Arc;
