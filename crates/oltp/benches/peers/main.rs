@@ -1,7 +1,7 @@
 //! New orders and payments per second of the store and of published embedded ones, in turn:
 //! `cargo bench -p tierloom-oltp` (`-- --test` only tries it out; `-- clients=8` for other numbers,
 //! also `warehouses=`, `rounds=`, `ms=` of a turn; `durable=1` to commit to the device, `folder=`
-//! for where files are).
+//! for where files are, `alone=1` for this store only).
 //!
 //! All have the rows of one seed and get the same two transactions, drawn alike; the other three of
 //! TPC-C, a tenth of its mix, are left out. Transactions are serialisable in each. Each round
@@ -48,6 +48,7 @@ struct Sizes {
     rounds: u64,
     turn: Duration,
     durable: bool,
+    alone: bool,
     folder: PathBuf,
 }
 
@@ -67,6 +68,7 @@ impl Sizes {
             rounds: given("rounds=", rounds),
             turn: Duration::from_millis(given("ms=", turn_ms)),
             durable: given("durable=", 0) > 0,
+            alone: given("alone=", 0) > 0,
             folder: text("folder=").map_or_else(std::env::temp_dir, PathBuf::from),
         }
     }
@@ -142,11 +144,12 @@ fn main() {
     let loaded = Instant::now();
     let ours = Ours::load(&sizes, folder.path());
     let tpcc = ours.tpcc();
-    let stores: [&dyn Contestant; 3] = [
-        &ours,
-        &Redb::load(tpcc, &sizes, folder.path()),
-        &Fjall::load(tpcc, &sizes, folder.path()),
-    ];
+    let mut stores: Vec<Box<dyn Contestant + '_>> = Vec::new();
+    if !sizes.alone {
+        stores.push(Box::new(Redb::load(tpcc, &sizes, folder.path())));
+        stores.push(Box::new(Fjall::load(tpcc, &sizes, folder.path())));
+    }
+    stores.insert(0, Box::new(&ours));
     println!(
         "{} warehouses, {} clients, {}, {} rounds of {:?}, loaded in {:.0?}",
         sizes.warehouses,
@@ -160,15 +163,15 @@ fn main() {
         sizes.turn,
         loaded.elapsed(),
     );
-    let mut by_clock = <[Vec<f64>; 3]>::default();
-    let mut by_cpu = <[Vec<f64>; 3]>::default();
-    let mut sums = [(0, 0); 3];
+    let mut by_clock = vec![Vec::new(); stores.len()];
+    let mut by_cpu = by_clock.clone();
+    let mut sums = vec![(0, 0); stores.len()];
     // The first round warms up.
     for round in 0..=sizes.rounds {
         for place in 0..stores.len() {
             let at = (place + round as usize) % stores.len();
             let cpu = cpu_seconds();
-            let turn = turn(stores[at], tpcc, &sizes, round);
+            let turn = turn(stores[at].as_ref(), tpcc, &sizes, round);
             let cpu = cpu_seconds() - cpu;
             if round > 0 {
                 by_clock[at].push(turn.transactions as f64 / turn.seconds);

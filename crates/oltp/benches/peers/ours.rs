@@ -41,7 +41,7 @@ impl Ours {
     }
 }
 
-impl Contestant for Ours {
+impl Contestant for &Ours {
     fn name(&self) -> &'static str {
         "tierloom"
     }
