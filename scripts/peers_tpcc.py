@@ -28,6 +28,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,8 +124,7 @@ class Server:
             ready = [self.program("pg_isready"), "-q", "-h", str(self.folder), "-p", PORT]
             if subprocess.run(ready).returncode == 0:
                 break
-            self.process.poll()
-            subprocess.run(["sleep", "0.2"])
+            time.sleep(0.2)
         kind = "" if self.options.durable else "unlogged"
         variables = [f"-vwarehouses={self.options.warehouses}", f"-vkind={kind}"]
         self.client("psql", "-q", "-X", "-vON_ERROR_STOP=1", *variables, "-f", "load.sql")
@@ -135,6 +135,17 @@ class Server:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return cpu_of_process_s(self.process.pid, 13) + used.ru_utime + used.ru_stime
 
+    def wait_for_sessions(self):
+        """Until the server has taken note of the end of its sessions, and of their time."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        for _ in range(100):
+            commands = [command_of(pid) for pid in children.read_text().split()]
+            # One that has ended and that the server has not asked about yet has no command.
+            if not any("[local]" in command or not command for command in commands):
+                return
+            time.sleep(0.1)
+        sys.exit("sessions of the server do not end")
+
     def measure(self):
         """Transactions per second of the whole mix, and per second of processor time."""
         clients, seconds = str(self.options.clients), str(self.options.seconds)
@@ -142,13 +153,22 @@ class Server:
         given += ["--max-tries=100", f"-Dwarehouses={self.options.warehouses}"]
         for name, (weight, _) in MIX.items():
             given += ["-f", f"{name}.sql@{weight}"]
+        self.wait_for_sessions()
         before = self.cpu_s()
         rate = rate_of_pgbench(self.client("pgbench", *given))
+        self.wait_for_sessions()
         return rate, rate * self.options.seconds / (self.cpu_s() - before)
 
     def stop(self):
         self.process.terminate()
         self.process.wait()
+
+
+def command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def cpu_of_process_s(pid, field=11):
