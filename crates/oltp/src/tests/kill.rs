@@ -197,6 +197,9 @@ fn after_a_kill_at_any_moment_all_that_was_acknowledged_is_there_and_consistent(
         working += usize::from(found > known);
         transactions += found - known;
         known = found;
+        if kill % 100 == 99 {
+            println!("{} kills", kill + 1);
+        }
     }
     println!("{kills} kills, {working} of processes at work, {cuts} logs with a part of a record");
     println!("{transactions} transactions, nothing acknowledged was lost");

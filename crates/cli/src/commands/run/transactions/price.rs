@@ -6,8 +6,8 @@
 //!   placement ──> shares of tiers by part ─┘
 //! ```
 //! Clients that wait for a log wait as long as they did here, on this machine's device. They and
-//! the workers are a closed system (Denning and Buzen, "The Operational Analysis of Queueing Network
-//! Models", 1978), priced at its best:
+//! the workers are a closed system (Denning and Buzen, "The Operational Analysis of Queueing
+//! Network Models", 1978), priced at its best:
 //!
 //! ```text
 //!   transactions/s = clients / (service time with so many workers busy + wait for the log)
