@@ -43,6 +43,7 @@ pub fn smoke(shell: &Shell) -> Result<()> {
         ("tierloom-workloads", "generate"),
         ("tierloom-operators", "operators"),
         ("tierloom-tree", "peers"),
+        ("tierloom-oltp", "peers"),
     ] {
         cmd!(
             shell,

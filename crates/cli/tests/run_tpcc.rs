@@ -20,6 +20,10 @@ fn bad_input_is_one_error_before_anything_is_loaded() {
             "--warehouses 0: expected a number from 1",
         ),
         ("run tpcc --clients 0", "--clients 0"),
+        (
+            "run tpcc --log new.log --model-clients 0",
+            "--model-clients 0",
+        ),
         ("run tpcc --seconds 0", "--seconds 0"),
         ("run tpcc --seconds NaN", "--seconds NaN"),
         ("run tpcc --room 0", "--room 0"),
@@ -104,6 +108,11 @@ fn a_run_is_consistent_recovers_and_is_modelled_where_this_machine_lacks_a_tier(
         .filter(|record| record.machine != HERE)
         .collect();
     assert_eq!(modelled.len(), 2);
+    assert!(
+        modelled
+            .iter()
+            .all(|record| record.log_wait_ns.is_some_and(|ns| ns > 0.0))
+    );
     let on = |record: &TransactionsRecord, tier: &str| {
         let found = record.tiers.iter().find(|found| found.tier == tier);
         found.map_or(0.0, |found| found.bandwidth_gbps)

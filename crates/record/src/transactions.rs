@@ -24,7 +24,7 @@ pub struct TransactionsRecord {
     pub seed: u64,
     /// Requested page size.
     pub page_size: String,
-    /// Clients here, or workers of the modelled machine.
+    /// Clients here, or of the modelled machine; without a log each is a worker there.
     pub clients: u32,
     /// [`crate::HERE`], or the name of a machine profile.
     pub machine: String,
@@ -45,6 +45,9 @@ pub struct TransactionsRecord {
     /// Processor time of a transaction with all data in cache, ns, measured here; `None` if no
     /// machine was modelled.
     pub compute_ns: Option<f64>,
+    /// What a client of the modelled machine waits for the log per transaction, ns, as measured
+    /// here; `None` if commits were not logged, or if measured.
+    pub log_wait_ns: Option<f64>,
     /// Why the run ended before its time; `None` if it did not.
     pub ended_early: Option<String>,
     /// Why its figures must not be used: data that is not consistent, pages that moved.

@@ -46,11 +46,13 @@ fn checksum(length: [u8; 4], bytes: &[u8]) -> u64 {
     digest.finalize()
 }
 
-fn put_frame(into: &mut Vec<u8>, bytes: &[u8]) {
+/// What stands before a record.
+fn frame_head(bytes: &[u8]) -> [u8; FRAME_BYTES] {
     let length = (bytes.len() as u32).to_le_bytes();
-    into.extend(length);
-    into.extend(checksum(length, bytes).to_le_bytes());
-    into.extend(bytes);
+    let mut head = [0; FRAME_BYTES];
+    head[..4].copy_from_slice(&length);
+    head[4..].copy_from_slice(&checksum(length, bytes).to_le_bytes());
+    head
 }
 
 #[derive(Debug)]
@@ -103,7 +105,8 @@ impl RedoLog {
         let failed = |action| move |error: io::Error| log_error(path, action, &error);
         let mut file = File::create(path).map_err(failed("create"))?;
         let mut header = MAGIC.to_vec();
-        put_frame(&mut header, identity.as_bytes());
+        header.extend_from_slice(&frame_head(identity.as_bytes()));
+        header.extend_from_slice(identity.as_bytes());
         LogMedium::append(&mut file, &header).map_err(failed("write"))?;
         LogMedium::sync(&mut file).map_err(failed("write"))?;
         sync_folder(path).map_err(failed("create"))?;
@@ -148,13 +151,21 @@ impl RedoLog {
 
     /// Appends the record of a transaction; durable when [`RedoLog::wait`] says so.
     pub(crate) fn append(&self, record: &[u8]) -> Result<Lsn, OltpError> {
+        // Others wait for the buffer, and for the rows that the caller has locked.
+        let head = frame_head(record);
         let mut state = self.shared.state();
         self.shared.check(&state)?;
-        let before = state.buffer.len();
-        put_frame(&mut state.buffer, record);
-        state.end += (state.buffer.len() - before) as u64;
-        self.shared.work.notify_one();
-        Ok(Lsn(state.end))
+        let was_empty = state.buffer.is_empty();
+        state.buffer.extend_from_slice(&head);
+        state.buffer.extend_from_slice(record);
+        state.end += (head.len() + record.len()) as u64;
+        let end = Lsn(state.end);
+        drop(state);
+        // The writer waits for an empty buffer alone; waking it is a system call.
+        if was_empty {
+            self.shared.work.notify_one();
+        }
+        Ok(end)
     }
 
     /// The end of what was appended so far.
@@ -261,4 +272,4 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -27,16 +27,21 @@ impl LogMedium for SmallDisk {
     }
 }
 
+/// A log at `path` on a disk with room for so many bytes of records.
+pub(crate) fn on_small_disk(path: &Path, identity: &str, room_bytes: u64) -> RedoLog {
+    drop(RedoLog::create(path, identity).unwrap());
+    let disk = SmallDisk {
+        file: File::options().append(true).open(path).unwrap(),
+        room: Arc::new(AtomicU64::new(room_bytes)),
+    };
+    RedoLog::start(path, Box::new(disk)).unwrap()
+}
+
 #[test]
 fn a_full_disk_is_one_error_and_loses_nothing_that_was_committed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("redo");
-    drop(RedoLog::create(&path, "data").unwrap());
-    let disk = SmallDisk {
-        file: File::options().append(true).open(&path).unwrap(),
-        room: Arc::new(AtomicU64::new(10_000)),
-    };
-    let log = RedoLog::start(&path, Box::new(disk)).unwrap();
+    let log = on_small_disk(&path, "data", 10_000);
     let (mut committed, mut errors) = (0, Vec::new());
     for number in 0..200_u32 {
         let record = [number.to_le_bytes().as_slice(), &[7; 100]].concat();

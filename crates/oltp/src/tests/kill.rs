@@ -87,7 +87,15 @@ fn run(tpcc: &Tpcc, session: &mut crate::TxSession<'_>, input: &TpccInput) -> Op
 
 /// Tells the parent, in one write.
 fn acknowledge(outcome: Option<TpccOutcome>) {
-    let lines = match outcome {
+    let lines = lines_of(outcome);
+    let mut out = std::io::stdout().lock();
+    out.write_all(lines.as_bytes()).expect("written");
+    out.flush().expect("written");
+}
+
+/// What a transaction did, in lines for [`Acknowledged::add`].
+pub(super) fn lines_of(outcome: Option<TpccOutcome>) -> String {
+    match outcome {
         Some(TpccOutcome::NewOrder(home, order)) => format!("\nordered {} {order}\n", home.key()),
         Some(TpccOutcome::Payment(home, amount)) => format!("\npaid {} {amount}\n", home.key()),
         Some(TpccOutcome::Delivery(orders)) => {
@@ -95,23 +103,20 @@ fn acknowledge(outcome: Option<TpccOutcome>) {
                 |(home, order): &(DistrictId, u64)| format!("\ndelivered {} {order}\n", home.key());
             orders.iter().map(line).collect()
         }
-        Some(TpccOutcome::Found(_)) | None => return,
-    };
-    let mut out = std::io::stdout().lock();
-    out.write_all(lines.as_bytes()).expect("written");
-    out.flush().expect("written");
+        Some(TpccOutcome::Found(_)) | None => String::new(),
+    }
 }
 
-/// What processes were told to be committed.
+/// What clients were told to be committed.
 #[derive(Debug, Default)]
-struct Acknowledged {
+pub(super) struct Acknowledged {
     orders: Vec<(u64, u64)>,
     payments: Vec<(u64, u64)>,
     deliveries: Vec<(u64, u64)>,
 }
 
 impl Acknowledged {
-    fn add(&mut self, line: &str) {
+    pub(super) fn add(&mut self, line: &str) {
         let mut words = line.split(' ');
         let mut next = || words.next().unwrap_or_default().to_owned();
         let (verb, district, number) = (next(), next(), next());
@@ -128,7 +133,7 @@ impl Acknowledged {
     }
 
     /// Compares with what is there after recovery.
-    fn check(&self, tpcc: &Tpcc) {
+    pub(super) fn check(&self, tpcc: &Tpcc) {
         for (district, order) in &self.orders {
             let found = tpcc.carrier_of(DistrictId::of(*district), *order);
             assert!(found.is_some(), "order {order} of {district} is lost");
@@ -176,6 +181,8 @@ fn after_a_kill_at_any_moment_all_that_was_acknowledged_is_there_and_consistent(
         if kill % KILLS_PER_LOG == 0 {
             let _ = std::fs::remove_file(&path);
             (acknowledged, known) = (Acknowledged::default(), 0);
+            // Late kills make a long log, whose recovery makes the next ones late.
+            most_us = LEAST_DELAY_US;
         }
         let delay = Duration::from_micros(rng.u64(0..most_us));
         killed_after(&path, seed, delay, &mut acknowledged);
@@ -192,6 +199,9 @@ fn after_a_kill_at_any_moment_all_that_was_acknowledged_is_there_and_consistent(
         working += usize::from(found > known);
         transactions += found - known;
         known = found;
+        if kill % 100 == 99 {
+            println!("{} kills", kill + 1);
+        }
     }
     println!("{kills} kills, {working} of processes at work, {cuts} logs with a part of a record");
     println!("{transactions} transactions, nothing acknowledged was lost");

@@ -1,8 +1,11 @@
-//! Tests of isolation: histories of many threads, whole and with the protocol broken on purpose.
+//! Tests of isolation: histories of many threads, whole and with the protocol broken on purpose;
+//! of processes that are killed; and of the work that published stores are given.
 
+mod full_disk;
 mod graph;
 mod history;
 mod kill;
+mod peer;
 mod phantoms;
 
 use std::sync::Arc;

@@ -17,6 +17,7 @@ mod check;
 mod customer;
 mod delivery;
 mod input;
+mod key_values;
 mod load;
 mod new_order;
 mod order_status;
@@ -32,6 +33,7 @@ use fastrand::Rng;
 
 pub use check::Violation;
 pub use input::TpccInput;
+pub use key_values::{KEY_VALUE_TABLES, KeyValueAbort, KeyValueTpcc, KeyValues};
 pub use schema::{DistrictId, TpccSizes};
 
 use crate::drive::Transactions;

@@ -43,17 +43,7 @@ impl Tpcc {
         let total = amounts * (10_000 - discount) * (10_000 + warehouse_tax + district_tax);
         std::hint::black_box(total);
 
-        let mut row = [0; orders::WORDS];
-        row[0] = home.order(order);
-        row[orders::CUSTOMER] = u64::from(input.customer);
-        row[orders::LINES] = lines.len() as u64;
-        row[orders::ENTRY_DATE] = self.now();
-        row[orders::ALL_LOCAL] = u64::from(
-            input
-                .lines
-                .iter()
-                .all(|line| line.supplier == home.warehouse),
-        );
+        let row = input.row(order, self.now());
         let by_customer = home.customer_order(input.customer, order);
         let keys = [
             (index::ORDERS, row[0]),
@@ -84,25 +74,58 @@ impl Tpcc {
         const READ: usize = stock::DATA + stock::DATA_WORDS - stock::QUANTITY;
         let mut words = [0; READ];
         session.read(table::STOCK, row, stock::QUANTITY, &mut words)?;
-        let [before, ytd, orders, remote] = [words[0], words[1], words[2], words[3]];
-        let quantity = u64::from(line.quantity);
-        let left = match before >= quantity + 10 {
-            true => before - quantity,
-            false => before + 91 - quantity,
-        };
-        let is_remote = u64::from(line.supplier != home.warehouse);
-        let words = [left, ytd + quantity, orders + 1, remote + is_remote];
+        let words = line.taken_from(&words, home);
         session.update(table::STOCK, row, stock::QUANTITY, &words);
         let mut text = [0; stock::DISTRICT_WORDS];
         let at = stock::DISTRICTS + (home.district as usize - 1) * stock::DISTRICT_WORDS;
         session.read(table::STOCK, row, at, &mut text)?;
-        let mut stored = [0; order_line::WORDS];
-        stored[order_line::ITEM] = u64::from(line.item);
-        stored[order_line::AMOUNT] = quantity * price;
-        stored[order_line::QUANTITY] = quantity;
-        stored[order_line::SUPPLIER] = u64::from(line.supplier);
-        stored[order_line::TEXT..].copy_from_slice(&text);
-        Ok(stored)
+        Ok(line.row(price, &text))
+    }
+}
+
+impl NewOrderInput {
+    /// Its row of the orders.
+    pub(super) fn row(&self, order: u64, date: u64) -> [u64; orders::WORDS] {
+        let home = self.home;
+        let all_local = self.lines.iter().all(|l| l.supplier == home.warehouse);
+        let mut row = [0; orders::WORDS];
+        row[0] = home.order(order);
+        row[orders::CUSTOMER] = u64::from(self.customer);
+        row[orders::LINES] = self.lines.len() as u64;
+        row[orders::ENTRY_DATE] = date;
+        row[orders::ALL_LOCAL] = u64::from(all_local);
+        row
+    }
+}
+
+impl LineInput {
+    /// Quantity, its sum over orders, orders and remote orders of a stock after this line, from
+    /// those before.
+    pub(super) fn taken_from(&self, before: &[u64], home: DistrictId) -> [u64; 4] {
+        let quantity = u64::from(self.quantity);
+        let left = match before[0] >= quantity + 10 {
+            true => before[0] - quantity,
+            false => before[0] + 91 - quantity,
+        };
+        let is_remote = u64::from(self.supplier != home.warehouse);
+        [
+            left,
+            before[1] + quantity,
+            before[2] + 1,
+            before[3] + is_remote,
+        ]
+    }
+
+    /// Its row of the order lines but for the key, with the stock's text of the district.
+    pub(super) fn row(&self, price: u64, text: &[u64]) -> LineRow {
+        let quantity = u64::from(self.quantity);
+        let mut row = [0; order_line::WORDS];
+        row[order_line::ITEM] = u64::from(self.item);
+        row[order_line::AMOUNT] = quantity * price;
+        row[order_line::QUANTITY] = quantity;
+        row[order_line::SUPPLIER] = u64::from(self.supplier);
+        row[order_line::TEXT..].copy_from_slice(text);
+        row
     }
 }
 

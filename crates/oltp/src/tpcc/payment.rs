@@ -3,9 +3,12 @@
 use super::input::PaymentInput;
 use super::new_order::known;
 use super::random::put_text;
-use super::schema::{customer, district, history, index, table, warehouse};
+use super::schema::{DistrictId, customer, district, history, index, table, warehouse};
 use super::{Tpcc, TpccOutcome};
 use crate::{Abort, TxSession};
+
+/// A payment as it is stored.
+type HistoryRow = [u64; history::WORDS];
 
 impl Tpcc {
     pub(super) fn payment(
@@ -40,12 +43,7 @@ impl Tpcc {
             self.note_payment(session, row, words[0], input)?;
         }
 
-        let mut stored = [0; history::WORDS];
-        stored[history::CUSTOMER] = words[0];
-        stored[history::DISTRICT] = home.key();
-        stored[history::DATE] = self.now();
-        stored[history::AMOUNT] = amount;
-        stored[history::TEXT..].copy_from_slice(&text);
+        let stored = input.history_row(words[0], self.now(), text);
         session.insert(table::HISTORY, &stored, &[]);
         Ok(TpccOutcome::Payment(home, amount))
     }
@@ -58,7 +56,6 @@ impl Tpcc {
         key: u64,
         input: &PaymentInput,
     ) -> Result<(), Abort> {
-        const NOTE_WORDS: usize = 5;
         let mut data = [0; NOTE_WORDS + customer::DATA_WORDS];
         session.read(
             table::CUSTOMER,
@@ -66,13 +63,37 @@ impl Tpcc {
             customer::DATA,
             &mut data[NOTE_WORDS..],
         )?;
-        let note = format!(
-            "{key:x} {} {} {}|",
-            input.home.district, input.home.warehouse, input.amount
-        );
-        put_text(&note, &mut data[..NOTE_WORDS]);
+        data[..NOTE_WORDS].copy_from_slice(&input.note(key));
         let data = &data[..customer::DATA_WORDS];
         session.update(table::CUSTOMER, row, customer::DATA, data);
         Ok(())
+    }
+}
+
+/// Words of what a payment puts in front of a bad customer's data.
+pub(super) const NOTE_WORDS: usize = 5;
+
+impl PaymentInput {
+    /// What it puts in front of the data of a bad customer with this key.
+    pub(super) fn note(&self, key: u64) -> [u64; NOTE_WORDS] {
+        let DistrictId {
+            warehouse,
+            district,
+        } = self.home;
+        let mut words = [0; NOTE_WORDS];
+        let note = format!("{key:x} {district} {warehouse} {}|", self.amount);
+        put_text(&note, &mut words);
+        words
+    }
+
+    /// Its row of the history, `text` from the names of warehouse and district.
+    pub(super) fn history_row(&self, customer: u64, date: u64, text: [u64; 3]) -> HistoryRow {
+        let mut row = [0; history::WORDS];
+        row[history::CUSTOMER] = customer;
+        row[history::DISTRICT] = self.home.key();
+        row[history::DATE] = date;
+        row[history::AMOUNT] = self.amount;
+        row[history::TEXT..].copy_from_slice(&text);
+        row
     }
 }

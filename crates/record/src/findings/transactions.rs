@@ -70,9 +70,15 @@ fn comparison(all: &[&TransactionsRecord], machine: &str, workload: &str) -> Opt
         1 => "1 client".to_owned(),
         count => format!("{count} clients"),
     };
+    let waits = first.log_wait_ns.map_or_else(String::new, |wait_ns| {
+        format!(
+            " that wait for the log, each {:.0} µs a transaction",
+            wait_ns / 1e3
+        )
+    });
     let place = &first.placement;
     Some(format!(
-        "{workload}, {how}: {rate:.0} transactions/s in {place} with {clients}{others}."
+        "{workload}, {how}: {rate:.0} transactions/s in {place} with {clients}{waits}{others}."
     ))
 }
 
@@ -102,6 +108,7 @@ mod tests {
             tiers: Vec::new(),
             log: None,
             compute_ns: None,
+            log_wait_ns: None,
             ended_early: None,
             invalid: None,
         }

@@ -20,6 +20,10 @@ pub struct TpccArgs {
     /// With --log: after each run load the data again, do again what the log says, and check it
     #[arg(long, requires = "log")]
     pub recover: bool,
+    /// With --log and --machine: clients assumed on modelled machines, each of which waits for the
+    /// log as clients did here; default: as many as --model-workers
+    #[arg(long, value_name = "N", requires = "log")]
+    pub model_clients: Option<u32>,
     #[command(flatten)]
     pub options: StoreOptions,
 }

@@ -20,6 +20,7 @@ use crate::{output, stop};
 use args::StoreOptions;
 use measure::StoreRun;
 use plan::StorePlan;
+use price::LogWaits;
 use tierloom_record::{Record, RecordSet, TransactionsRecord};
 
 /// Runs `tierloom run tpcc`.
@@ -85,9 +86,17 @@ fn modelled(plan: &StorePlan, run: &StoreRun) -> Result<Vec<TransactionsRecord>,
     for (machine, workers) in &plan.machines {
         for placement in &plan.placements {
             let on = (machine, *workers);
-            match price::price(&run.captured, compute_ns, placement, on) {
+            let waits = LogWaits::captured(run, plan.model_clients.unwrap_or(*workers));
+            match price::price(run, compute_ns, placement, on, waits) {
                 Ok(price) => {
-                    let record = records::modelled(plan, placement, run, on, compute_ns, &price);
+                    let clients = waits.map_or(*workers, |waits| waits.clients);
+                    let record = TransactionsRecord {
+                        machine: machine.name.clone(),
+                        clients,
+                        compute_ns: Some(compute_ns),
+                        log_wait_ns: waits.map(|waits| waits.wait_ns),
+                        ..records::modelled(plan, placement, run, &price)
+                    };
                     records.push(record);
                 }
                 Err(why) => note!(

@@ -71,6 +71,8 @@ pub struct StorePlan {
     pub machines: Vec<(Machine, u32)>,
     pub log: Option<PathBuf>,
     pub recovers: bool,
+    /// Clients on modelled machines; `None` for as many as workers.
+    pub model_clients: Option<u32>,
     pub topology: Topology,
 }
 
@@ -100,6 +102,10 @@ impl StorePlan {
             }
         }
         (plan.log, plan.recovers) = (args.log.clone(), args.recover);
+        plan.model_clients = args
+            .model_clients
+            .map(|clients| checked_clients("--model-clients", clients))
+            .transpose()?;
         Ok(plan)
     }
 
@@ -147,12 +153,7 @@ impl StorePlan {
             ));
         }
         let clients = match options.clients {
-            Some(clients) if (1..=MOST_CLIENTS).contains(&clients) => clients,
-            Some(clients) => {
-                return Err(Failure::input(format!(
-                    "--clients {clients}: expected a number from 1 to {MOST_CLIENTS}"
-                )));
-            }
+            Some(clients) => checked_clients("--clients", clients)?,
             None => cpus(),
         };
         let load = |name: &String| {
@@ -180,6 +181,7 @@ impl StorePlan {
             machines,
             log: None,
             recovers: false,
+            model_clients: None,
             topology,
         })
     }
@@ -232,9 +234,22 @@ impl StorePlan {
             let _ = writeln!(text, "{}: {} ({how})", placement.text, parts.join(", "));
         }
         for (machine, workers) in &self.machines {
-            let _ = writeln!(text, "modelled: {} with {workers} workers", machine.name);
+            let _ = write!(text, "modelled: {} with {workers} workers", machine.name);
+            let _ = match (&self.log, self.model_clients.unwrap_or(*workers)) {
+                (Some(_), clients) => writeln!(text, ", {clients} clients that wait for the log"),
+                (None, _) => writeln!(text),
+            };
         }
         text
+    }
+}
+
+fn checked_clients(option: &str, clients: u32) -> Result<u32, Failure> {
+    match (1..=MOST_CLIENTS).contains(&clients) {
+        true => Ok(clients),
+        false => Err(Failure::input(format!(
+            "{option} {clients}: expected a number from 1 to {MOST_CLIENTS}"
+        ))),
     }
 }
 

@@ -6,7 +6,6 @@ use super::price::StorePrice;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 use tierloom_bench::run::audit_record;
-use tierloom_model::Machine;
 use tierloom_oltp::{KindResult, StorePart};
 use tierloom_record::{
     HERE, Provenance, RedoLogRecord, SCHEMA, StorePartRecord, TierTraffic, TransactionKind,
@@ -48,33 +47,29 @@ pub fn measured(
     }
 }
 
-/// The record of a modelled run of work that was captured in `run`.
+/// The record of a modelled run of work that was captured in `run`; the machine, its clients and
+/// what they were given are left to the caller.
 pub fn modelled(
     plan: &StorePlan,
     placement: &StorePlacement,
     run: &StoreRun,
-    (machine, workers): (&Machine, u32),
-    compute_ns: f64,
     price: &StorePrice,
 ) -> TransactionsRecord {
     let tiers = price.solution.tiers.iter().map(|tier| TierTraffic {
         tier: tier.name.clone(),
         bytes: tier.bytes,
-        bandwidth_gbps: tier.bandwidth_gbps,
-        utilisation: Some(tier.utilisation),
+        bandwidth_gbps: tier.bandwidth_gbps * price.busy,
+        utilisation: Some(tier.utilisation * price.busy),
     });
     let parts = StorePart::ALL
         .into_iter()
         .map(|part| blank_part(placement, part, run));
     TransactionsRecord {
         provenance: Provenance::Modelled,
-        machine: machine.name.clone(),
-        clients: workers,
         duration_s: run.result.elapsed.as_secs_f64(),
         transactions_per_s: price.transactions_per_s,
         parts: parts.collect(),
         tiers: tiers.collect(),
-        compute_ns: Some(compute_ns),
         ..blank(plan, placement)
     }
 }
@@ -101,6 +96,7 @@ fn blank(plan: &StorePlan, placement: &StorePlacement) -> TransactionsRecord {
         tiers: Vec::new(),
         log: None,
         compute_ns: None,
+        log_wait_ns: None,
         ended_early: None,
         invalid: None,
     }
