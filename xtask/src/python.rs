@@ -6,12 +6,14 @@ use xshell::{Shell, cmd};
 
 /// The Python environment for clients of PostgreSQL and the packages in it; see docs/serve.md.
 const CLIENTS: &str = "target/pg-clients";
-const CLIENT_PACKAGES: [&str; 5] = [
+const CLIENT_PACKAGES: [&str; 7] = [
     "psycopg[binary]==3.3.9",
     "asyncpg==0.32.0",
     "adbc-driver-postgresql==1.13.0",
     "pyarrow==26.0.1",
     "duckdb==2.0.1",
+    "sqlalchemy==2.1.9",
+    "pandas==3.1.1",
 ];
 
 /// Installs clients of PostgreSQL into a separate Python environment if they are not there.

@@ -37,10 +37,11 @@ with psycopg.connect(url, autocommit=True) as c:
         copy.set_types(["int8", "text"])
         assert list(copy.rows()) == [(1, "one"), (2, ""), (3, None)]
     c.execute("CREATE TABLE arrived (a INT, b TEXT)")
-    with c.cursor() as cur, cur.copy("COPY arrived (a, b) FROM STDIN") as copy:
-        for row in [(1, "x\ty\n\\"), (2, None), (3, "")]:
-            copy.write_row(row)
-    assert cur.rowcount == 3
+    with c.cursor() as cur:
+        with cur.copy("COPY arrived (a, b) FROM STDIN") as copy:
+            for row in [(1, "x\ty\n\\"), (2, None), (3, "")]:
+                copy.write_row(row)
+        assert cur.rowcount == 3, cur.rowcount
     try:
         with c.cursor() as cur, cur.copy("COPY arrived FROM STDIN") as copy:
             copy.write_row((4, "never"))
@@ -171,4 +172,70 @@ print("done")
         return;
     }
     assert_eq!(said, "done\n");
+}
+
+#[test]
+fn sqlalchemy_reflects_tables_and_pandas_reads_and_writes_them() {
+    let server = Server::with(open(), with_ssb());
+    let Some(output) = server.python(
+        &["sqlalchemy", "pandas", "psycopg", "datetime"],
+        r##"
+import sqlalchemy as sa, pandas as pd
+from sqlalchemy.ext.automap import automap_base
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+e = sa.create_engine(f"postgresql+psycopg://ada@127.0.0.1:{PORT}/tierloom")
+see = sa.inspect(e)
+assert {"lineorder", "date", "part"} <= set(see.get_table_names()), see.get_table_names()
+assert "public" in see.get_schema_names()
+columns = {c["name"]: c for c in see.get_columns("supplier")}
+assert isinstance(columns["s_suppkey"]["type"], sa.Integer), columns
+assert isinstance(columns["s_name"]["type"], sa.Text), columns
+for nothing in (see.get_indexes, see.get_foreign_keys, see.get_unique_constraints):
+    assert nothing("supplier") == [], nothing
+supplier = sa.Table("supplier", sa.MetaData(), autoload_with=e)
+with e.connect() as c:
+    count = c.execute(sa.select(sa.func.count()).select_from(supplier)).scalar()
+    assert count == 20, count
+    like = c.execute(sa.text("SELECT count(*) FROM supplier WHERE s_name LIKE '%/_%' ESCAPE '/'"))
+    assert like.scalar() == 0
+    other = c.execute(sa.select(sa.func.count()).where(supplier.c.s_name.contains("#", autoescape=True)))
+    assert other.scalar() == 20
+automap_base().prepare(autoload_with=e)
+
+class Base(DeclarativeBase):
+    pass
+
+class User(Base):
+    __tablename__ = "users"
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    name: Mapped[str]
+    since: Mapped[datetime.date]
+
+Base.metadata.create_all(e)
+with Session(e) as s:
+    s.add_all([User(id=n, name=f"n{n}", since=datetime.date(2020, 1, n)) for n in (1, 2, 3)])
+    s.commit()
+    s.execute(sa.update(User).where(User.id == 2).values(name="two"))
+    s.execute(sa.delete(User).where(User.id == 3))
+    s.commit()
+    found = [(u.id, u.name, u.since.day) for u in s.scalars(sa.select(User).order_by(User.id))]
+    assert found == [(1, "n1", 1), (2, "two", 2)], found
+
+frame = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"], "c": [1.5, 2.5, None],
+    "t": pd.to_datetime(["2020-01-01", "2021-02-03", None])})
+for _ in range(2):
+    frame.to_sql("frame", e, index=False, if_exists="replace")
+frame.to_sql("frame", e, index=False, if_exists="append", method="multi")
+back = pd.read_sql_table("frame", e)
+assert back["a"].sum() == 12 and back["b"].isna().sum() == 2, back
+pd.testing.assert_frame_equal(back.iloc[:3], frame, check_dtype=False)
+frame.to_sql("indexed", e, index=True)
+rows = sum(len(part) for part in pd.read_sql("SELECT * FROM lineorder", e, chunksize=5000))
+assert rows == pd.read_sql("SELECT count(*) n FROM lineorder", e)["n"][0], rows
+print("done")
+"##,
+    ) else {
+        return;
+    };
+    assert_eq!(printed(&output), "done\n");
 }
