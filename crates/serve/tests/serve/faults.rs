@@ -51,11 +51,7 @@ fn a_client_that_takes_no_rows_does_not_keep_others_waiting() {
     let mut idle = Vec::new();
     for _ in 0..6 {
         let mut stream = startup(server.port, "lazy");
-        let text = b"SELECT a.a, b.a FROM n a, n b\0";
-        let length = u32::try_from(text.len() + 4).unwrap();
-        stream.write_all(b"Q").unwrap();
-        stream.write_all(&length.to_be_bytes()).unwrap();
-        stream.write_all(text).unwrap();
+        send(&mut stream, "SELECT a.a, b.a FROM n a, n b");
         idle.push(stream);
     }
     eventually(|| active(&server, "lazy").as_deref() == Some("6\n"));
@@ -71,6 +67,12 @@ fn startup(port: u16, user: &str) -> TcpStream {
     stream.write_all(&length.to_be_bytes()).unwrap();
     stream.write_all(&196_608_u32.to_be_bytes()).unwrap();
     stream.write_all(body.as_bytes()).unwrap();
+    until_ready(&mut stream);
+    stream
+}
+
+/// What is sent until the server is ready for the next statement.
+fn until_ready(stream: &mut TcpStream) -> Vec<u8> {
     let mut read = Vec::new();
     let mut buffer = [0; 4096];
     while !read.windows(6).any(|w| w == b"Z\0\0\0\x05I") {
@@ -78,7 +80,56 @@ fn startup(port: u16, user: &str) -> TcpStream {
         assert!(count > 0, "{}", String::from_utf8_lossy(&read));
         read.extend_from_slice(&buffer[..count]);
     }
-    stream
+    read
+}
+
+/// Sends a statement, and waits for nothing.
+fn send(stream: &mut TcpStream, text: &str) {
+    let length = u32::try_from(text.len() + 5).unwrap();
+    stream.write_all(b"Q").unwrap();
+    stream.write_all(&length.to_be_bytes()).unwrap();
+    stream.write_all(format!("{text}\0").as_bytes()).unwrap();
+}
+
+/// Resident memory of this process, MiB.
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    kib.unwrap().parse::<u64>().unwrap() / 1024
+}
+
+#[test]
+fn two_hundred_clients_are_answered_and_leave_no_memory_behind() {
+    let mut options = open();
+    options.connections = 210;
+    let server = Server::with(options, session());
+    let mut after = Vec::new();
+    for round in 0..3 {
+        let clients = (0..200).map(|_| startup(server.port, "crowd"));
+        let mut clients: Vec<TcpStream> = clients.collect();
+        for client in &mut clients {
+            send(
+                client,
+                "SELECT a, sum(a) OVER (ORDER BY a) FROM n WHERE a % 100 = 7",
+            );
+        }
+        // Half of them are gone before they have read anything.
+        for client in &mut clients[..100] {
+            let answer = until_ready(client);
+            let tag = b"SELECT 200\0";
+            assert!(answer.windows(tag.len()).any(|w| w == tag), "round {round}");
+        }
+        drop(clients);
+        // Until the server has seen that they are gone: then as many fit again.
+        eventually(|| {
+            server.psql("watcher").is_none()
+                || connected(&server, "crowd").as_deref() == Some("0\n")
+        });
+        after.push(resident_mib());
+    }
+    // The first round warms up allocators and plans.
+    assert!(after[2] <= after[1] + 64, "MiB after each round: {after:?}");
 }
 
 #[test]
@@ -88,11 +139,7 @@ fn a_half_open_connection_is_given_up_and_its_statement_stopped() {
         return;
     }
     let mut stream = startup(server.port, "half");
-    let text = format!("{ENDLESS}\0");
-    stream.write_all(b"Q").unwrap();
-    let length = u32::try_from(text.len() + 4).unwrap();
-    stream.write_all(&length.to_be_bytes()).unwrap();
-    stream.write_all(text.as_bytes()).unwrap();
+    send(&mut stream, ENDLESS);
     eventually(|| active(&server, "half").as_deref() == Some("1\n"));
     stream.shutdown(Shutdown::Write).unwrap();
     eventually(|| connected(&server, "half").as_deref() == Some("0\n"));
