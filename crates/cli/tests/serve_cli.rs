@@ -38,6 +38,25 @@ fn files_and_addresses_that_cannot_be_used_are_one_error_before_anything_starts(
             "absent.txt: cannot read",
         ),
         (&["--pg", local, "--running", "0"], "--running 0"),
+        (
+            &["--pg", local, "--metrics", "here"],
+            "--metrics \"here\" is no address",
+        ),
+        (
+            &["--pg", local, "--metrics", "0.0.0.0:0"],
+            "--metrics-token-file",
+        ),
+        (
+            &[
+                "--pg",
+                local,
+                "--metrics",
+                "0.0.0.0:0",
+                "--metrics-token-file",
+                "open.txt",
+            ],
+            "chmod 600",
+        ),
         (&["--pg", local, "-t", "x=absent.csv"], "absent.csv"),
     ] {
         let ended = tierloom(folder.path(), &[&["serve"], args].concat()).with_code(2);

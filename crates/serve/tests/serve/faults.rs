@@ -128,6 +128,7 @@ fn two_hundred_clients_are_answered_and_leave_no_memory_behind() {
         });
         after.push(resident_mib());
     }
+    eprintln!("MiB after each round: {after:?}");
     // The first round warms up allocators and plans.
     assert!(after[2] <= after[1] + 64, "MiB after each round: {after:?}");
 }
