@@ -8,7 +8,7 @@
 mod documented;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 use tierloom::{commands, failure, stop};
 use tierloom_memory::router::TierAllocator;
@@ -48,6 +48,8 @@ enum Command {
     Generate(commands::generate::Args),
     Machines(commands::machines::Args),
     Lab(commands::lab::Args),
+    Completions(commands::manual::CompletionsArgs),
+    Manual(commands::manual::ManualArgs),
 }
 
 fn main() -> ExitCode {
@@ -78,6 +80,8 @@ fn main() -> ExitCode {
         Command::Generate(args) => commands::generate::run(&args),
         Command::Machines(args) => commands::machines::run(&args),
         Command::Lab(args) => commands::lab::run(&args),
+        Command::Completions(args) => commands::manual::completions(&args, Cli::command()),
+        Command::Manual(args) => commands::manual::manual(&args, Cli::command()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod generate;
 pub mod lab;
 pub mod machines;
+pub mod manual;
 pub mod pool;
 pub mod predict;
 pub mod report;
