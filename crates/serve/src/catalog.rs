@@ -6,7 +6,7 @@ use super::clients::Clients;
 use super::json::JsonObject;
 use super::rewrite::rewrite;
 use super::variables::{SERVER_VERSION, Variables};
-use arrow::array::{Int32Array, StringArray};
+use arrow::array::{ArrayRef, Int32Array, StringArray};
 use arrow::datatypes::DataType;
 use datafusion::common::cast::as_string_array;
 use datafusion::common::{Result, ScalarValue};
@@ -70,37 +70,29 @@ fn always(name: &str, arguments: Vec<DataType>, value: ScalarValue) -> ScalarUDF
 
 /// `current_setting(name)`: what a variable is in a new session; NULL for one that is not known.
 fn setting() -> ScalarUDF {
-    let give = |arguments: &[ColumnarValue]| -> Result<ColumnarValue> {
-        let names = ColumnarValue::values_to_arrays(arguments)?;
-        let names = as_string_array(&names[0])?;
+    of_text("current_setting", DataType::Utf8, |names| {
         let known = Variables::default();
         let values: StringArray = names.iter().map(|name| known.get(name?)).collect();
-        Ok(ColumnarValue::Array(Arc::new(values)))
-    };
-    create_udf(
-        "current_setting",
-        vec![DataType::Utf8],
-        DataType::Utf8,
-        Volatility::Stable,
-        Arc::new(give),
-    )
+        Arc::new(values)
+    })
 }
 
 /// `to_regtype(name)`: the number of a type; NULL for a name that is none.
 fn number_of_type() -> ScalarUDF {
-    let give = |arguments: &[ColumnarValue]| -> Result<ColumnarValue> {
-        let names = ColumnarValue::values_to_arrays(arguments)?;
-        let names = as_string_array(&names[0])?;
+    of_text("to_regtype", DataType::Int32, |names| {
         let numbers: Int32Array = names.iter().map(|name| oid_of(name?)).collect();
-        Ok(ColumnarValue::Array(Arc::new(numbers)))
+        Arc::new(numbers)
+    })
+}
+
+/// A function of one text.
+fn of_text(name: &str, data_type: DataType, give: fn(&StringArray) -> ArrayRef) -> ScalarUDF {
+    let give = move |arguments: &[ColumnarValue]| -> Result<ColumnarValue> {
+        let texts = ColumnarValue::values_to_arrays(arguments)?;
+        Ok(ColumnarValue::Array(give(as_string_array(&texts[0])?)))
     };
-    create_udf(
-        "to_regtype",
-        vec![DataType::Utf8],
-        DataType::Int32,
-        Volatility::Stable,
-        Arc::new(give),
-    )
+    let text = vec![DataType::Utf8];
+    create_udf(name, text, data_type, Volatility::Stable, Arc::new(give))
 }
 
 fn oid_of(name: &str) -> Option<i32> {

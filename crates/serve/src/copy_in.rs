@@ -7,7 +7,7 @@ use super::connection::Connection;
 use super::copy::CopyIn;
 use super::errors::{error, of_statement};
 use super::messages::complete;
-use super::running::Lease;
+use super::running::{Lease, ended};
 use arrow::array::ArrayRef;
 use async_trait::async_trait;
 use futures::{Sink, SinkExt};
@@ -20,8 +20,7 @@ use pgwire::messages::copy::{CopyData, CopyDone, CopyFail, CopyInResponse};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Instant;
-use tierloom_metrics::{Ended, Kind};
-use tierloom_sql::Watch;
+use tierloom_metrics::Kind;
 
 /// Asks the client for the rows of `copy`.
 ///
@@ -125,11 +124,7 @@ async fn insert(
         let done = lease
             .session()
             .insert_values(&piece, target, &values, statement.as_ref());
-        let ended = match &done {
-            Ok(_) => Ended::Done,
-            Err(_) if statement.stopped() => Ended::Stopped,
-            Err(_) => Ended::Failed,
-        };
+        let ended = ended(&done, &statement);
         counted.add(Kind::Other, ended, begun.elapsed());
         done.map_err(|failed| of_statement(failed, &text, statement.why()))
     });

@@ -119,15 +119,20 @@ pub(crate) fn start(mut lease: Lease, task: Task, client: &Client, peer: &Arc<Pe
             (Err(failed), None) => Err(of_statement(failed, &task.text, out.statement.why())),
             (Ok(outcome), _) => Ok(Part::Done(outcome)),
         };
-        let ended = match &done {
-            Ok(_) => Ended::Done,
-            Err(_) if out.statement.stopped() => Ended::Stopped,
-            Err(_) => Ended::Failed,
-        };
+        let ended = ended(&done, &out.statement);
         task.counted.add(kind, ended, begun.elapsed());
         let _ = out.deliver(done);
     });
     running
+}
+
+/// How a statement has ended.
+pub(crate) fn ended<T, E>(done: &Result<T, E>, statement: &Statement) -> Ended {
+    match done {
+        Ok(_) => Ended::Done,
+        Err(_) if statement.stopped() => Ended::Stopped,
+        Err(_) => Ended::Failed,
+    }
 }
 
 fn run(session: &mut SqlSession, task: &Task, out: &mut Out) -> Result<Outcome, SqlError> {
