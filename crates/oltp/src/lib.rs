@@ -38,7 +38,7 @@ pub use checkpoint::{Checkpoint, CheckpointTaken, Checkpoints};
 pub use drive::{DriveOptions, DriveResult, KindResult, Transactions, drive};
 pub use error::{Abort, OltpError};
 pub use index::IndexSpec;
-pub use log::{LogContents, LogUse, RedoLog, read_log};
+pub use log::{LogContents, LogUse, RedoLog, log_parts, read_log};
 pub use places::{StoreMemory, StorePart};
 pub use session::{TxSession, Waits};
 pub use store::Store;

@@ -31,12 +31,14 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tierloom_pool::{
-    CreateOptions, OpenOptions, Pool, PoolError, RegionKind, RegionState, Spread, TableSpec,
+    CreateOptions, Finished, OpenOptions, Pool, PoolError, RegionKind, RegionState, Spread,
+    TableSpec,
 };
 
 pub use restore::Checkpoint;
 
 use crate::OltpError;
+use crate::log::{PartStart, RedoLog};
 use crate::store::Store;
 use copy::Copying;
 
@@ -165,10 +167,14 @@ impl Checkpoints {
             Err(PoolError::Damaged { .. } | PoolError::NoState { .. }) => open(true),
             done => done,
         };
-        Ok(Self {
+        let opened = Self {
             pool: pool.map_err(|e| failed(path, "open", &e))?,
             path: path.to_owned(),
-        })
+        };
+        // The process before may have been killed between a seal and its flush; the log that the
+        // sealed one makes needless goes with the next.
+        opened.sync().map_err(|e| failed(path, "open", &e))?;
+        Ok(opened)
     }
 
     /// Takes a checkpoint of a store with a log, while clients work on it.
@@ -198,6 +204,34 @@ impl Checkpoints {
         }
         let start = log.begin_part()?;
         at(Step::Begun);
+        let (finished, size_bytes) = self.written(store, log, start, at)?;
+        self.sync().map_err(|e| failed(&self.path, "write", &e))?;
+        at(Step::Finished);
+        self.pool
+            .seal_together(vec![finished])
+            .map_err(take_failed)?;
+        self.sync().map_err(|e| failed(&self.path, "write", &e))?;
+        at(Step::Sealed);
+        log.remove_before(start.number)?;
+        at(Step::LogRemoved);
+        self.drop_before(start.number)?;
+        at(Step::Dropped);
+        Ok(CheckpointTaken {
+            size_bytes,
+            duration: begin.elapsed(),
+            transactions: log.transactions() - before,
+        })
+    }
+
+    /// Steps 2 to 4 up to the seal: the copy, and its bytes.
+    fn written(
+        &self,
+        store: &Store,
+        log: &RedoLog,
+        start: PartStart,
+        at: &mut dyn FnMut(Step),
+    ) -> Result<(Finished, u64), OltpError> {
+        let take_failed = |e: PoolError| failed(&self.path, "take", &e);
         let copying = Copying::begin(store);
         let mut content = copying.content(log.identity(), start.number);
         let spec = TableSpec {
@@ -217,22 +251,7 @@ impl Checkpoints {
         let said = serde_json::to_value(&content);
         let said = said.map_err(|e| failed(&self.path, "take", &e))?;
         let finished = draft.finish(&said, &[]).map_err(take_failed)?;
-        self.sync().map_err(|e| failed(&self.path, "write", &e))?;
-        at(Step::Finished);
-        self.pool
-            .seal_together(vec![finished])
-            .map_err(take_failed)?;
-        self.sync().map_err(|e| failed(&self.path, "write", &e))?;
-        at(Step::Sealed);
-        log.remove_before(start.number)?;
-        at(Step::LogRemoved);
-        self.drop_before(start.number)?;
-        at(Step::Dropped);
-        Ok(CheckpointTaken {
-            size_bytes: spec.data_bytes,
-            duration: begin.elapsed(),
-            transactions: log.transactions() - before,
-        })
+        Ok((finished, spec.data_bytes))
     }
 
     fn drop_before(&self, number: u64) -> Result<(), OltpError> {

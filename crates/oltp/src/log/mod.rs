@@ -32,7 +32,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use medium::LogMedium;
-use part::{EndedPart, header_text, part_path};
+pub(crate) use part::PartStart;
+pub use part::log_parts;
+use part::{EndedPart, header_text, part_path, remove_parts};
 pub(crate) use read::read_parts;
 pub use read::{LogContents, read_log};
 
@@ -124,12 +126,15 @@ pub struct LogUse {
 }
 
 impl RedoLog {
-    /// Makes a log for data that `identity` describes, over whatever is at `path`.
+    /// Makes a log for data that `identity` describes, over the log at `path` with all its parts, or
+    /// whatever else is there.
     ///
     /// # Errors
     /// [`OltpError::Log`], [`OltpError::Thread`].
     pub fn create(path: &Path, identity: &str) -> Result<Self, OltpError> {
         let failed = |action| move |error: io::Error| log_error(path, action, &error);
+        // What is left of an older log would be taken for what follows.
+        remove_parts(path, 1..u64::MAX)?;
         let mut file = File::create(path).map_err(failed("create"))?;
         LogMedium::append(&mut file, &header(identity, 0)).map_err(failed("write"))?;
         LogMedium::sync(&mut file).map_err(failed("write"))?;
@@ -354,12 +359,16 @@ fn log_error(path: &Path, action: &'static str, error: &io::Error) -> OltpError 
     }
 }
 
-/// Makes the name of a new file durable.
-pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+fn folder_of(path: &Path) -> &Path {
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    folder.unwrap_or(Path::new("."))
+}
+
+/// Makes the name of a new file durable.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(folder_of(path))?.sync_all()
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! Parts of a log: files that follow each other, so that the older ones can go.
 
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::medium::LogMedium;
-use super::{FRAME_BYTES, Lsn, RedoLog, frame_head, header, log_error, sync_folder};
+use super::{FRAME_BYTES, Lsn, RedoLog, folder_of, frame_head, header, log_error, sync_folder};
 use crate::OltpError;
 
 /// How long who waits for commits in progress sleeps; they take microseconds.
@@ -109,7 +110,7 @@ impl RedoLog {
 
     /// Removes the parts before the one of this number.
     pub(crate) fn remove_before(&self, number: u64) -> Result<(), OltpError> {
-        remove_parts_before(&self.shared.path, number)
+        remove_parts(&self.shared.path, 0..number)
     }
 
     /// Number of the part that it is in.
@@ -124,13 +125,35 @@ impl RedoLog {
     }
 }
 
-/// Removes the parts before the one of this number, the oldest first, so that those that a crash
-/// leaves follow each other.
-fn remove_parts_before(path: &Path, number: u64) -> Result<(), OltpError> {
-    let there = |number: &u64| part_path(path, *number).exists();
-    let parts: Vec<u64> = (0..number).rev().take_while(there).collect();
-    let failed = |error: io::Error| log_error(path, "remove parts of", &error);
-    for part in parts.into_iter().rev() {
+/// Numbers of the parts of a log at `path` that there are, ascending; the first part is the file at
+/// `path` itself.
+///
+/// # Errors
+/// [`OltpError::Log`] if the folder cannot be read.
+pub fn log_parts(path: &Path) -> Result<Vec<u64>, OltpError> {
+    let failed = |error: io::Error| log_error(path, "look for parts of", &error);
+    let number = |entry: io::Result<DirEntry>| {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.rsplit_once('.'));
+        let number = number.and_then(|(_, number)| number.parse::<u64>().ok());
+        // `log.01` is no part, and `log.0` neither.
+        let is_part = |number: &u64| part_path(path, *number).file_name() == Some(name.as_os_str());
+        Ok::<_, OltpError>(number.filter(|number| *number > 0).filter(is_part))
+    };
+    let entries = std::fs::read_dir(folder_of(path)).map_err(failed)?;
+    let numbers = entries.map(number).collect::<Result<Vec<_>, _>>()?;
+    let mut numbers: Vec<u64> = numbers.into_iter().flatten().collect();
+    numbers.extend(path.exists().then_some(0));
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Removes those parts of a log whose numbers are in this range, the oldest first.
+pub(super) fn remove_parts(path: &Path, numbers: Range<u64>) -> Result<(), OltpError> {
+    let failed = |error: io::Error| log_error(path, "remove a part of", &error);
+    let parts = log_parts(path)?.into_iter();
+    for part in parts.filter(|part| numbers.contains(part)) {
         std::fs::remove_file(part_path(path, part)).map_err(failed)?;
     }
     Ok(())
