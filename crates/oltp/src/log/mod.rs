@@ -12,8 +12,8 @@
 //! could have left. While the writer waits for the device, the records of other sessions gather,
 //! and the next write takes them all (group commit).
 //!
-//! A log has parts, files that follow each other (`FILE`, `FILE.1`, ...): a checkpoint begins one, and
-//! those before it are removed when the checkpoint is durable. An empty record ends a part, and
+//! A log has parts, files that follow each other (`FILE`, `FILE.1`, ...): a checkpoint begins one,
+//! and those before it are removed when the checkpoint is durable. An empty record ends a part, and
 //! nothing is written to the next one before that is durable.
 //!
 //! After an error of the device the log takes nothing more: every commit fails with that error.
@@ -126,8 +126,8 @@ pub struct LogUse {
 }
 
 impl RedoLog {
-    /// Makes a log for data that `identity` describes, over the log at `path` with all its parts, or
-    /// whatever else is there.
+    /// Makes a log for data that `identity` describes, over the log at `path` with all its parts,
+    /// or whatever else is there.
     ///
     /// # Errors
     /// [`OltpError::Log`], [`OltpError::Thread`].

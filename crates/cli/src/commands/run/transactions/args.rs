@@ -3,6 +3,9 @@
 use crate::commands::topology::MachineArgs;
 use std::path::PathBuf;
 
+/// Longest time of a run: a day.
+pub const MOST_SECONDS: f64 = 86_400.0;
+
 /// Arguments of `tierloom run tpcc`
 #[derive(clap::Args)]
 pub struct TpccArgs {

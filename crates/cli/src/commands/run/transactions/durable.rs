@@ -1,7 +1,6 @@
 //! Where a run is made durable: places for its log and its checkpoints, checked.
 
-use super::args::TpccArgs;
-use super::plan::MOST_SECONDS;
+use super::args::{MOST_SECONDS, TpccArgs};
 use crate::failure::Failure;
 use crate::output;
 use std::path::{Path, PathBuf};

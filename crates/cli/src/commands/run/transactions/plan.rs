@@ -1,6 +1,6 @@
 //! What is to be run, with everything that can be wrong in the arguments found.
 
-use super::args::{StoreOptions, TpccArgs, YcsbArgs};
+use super::args::{MOST_SECONDS, StoreOptions, TpccArgs, YcsbArgs};
 use super::durable;
 use crate::failure::Failure;
 use crate::output;
@@ -15,8 +15,6 @@ use tierloom_oltp::ycsb::{Ycsb, YcsbMix};
 use tierloom_placement::tier_shares;
 use tierloom_topology::Topology;
 
-/// Longest time of a run: a day.
-pub(super) const MOST_SECONDS: f64 = 86_400.0;
 /// More are not threads any more that a machine can run.
 const MOST_CLIENTS: u32 = 4096;
 /// Orders and inserts of a second and CPU that there is room for by default: more than an engine
