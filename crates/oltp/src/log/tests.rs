@@ -102,3 +102,41 @@ fn a_log_cut_or_damaged_anywhere_gives_its_whole_beginning_and_goes_on_there() {
         read_log(&path).unwrap_err();
     }
 }
+
+#[test]
+fn a_part_begins_when_what_was_appended_before_is_in_the_store_and_keeps_the_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("redo");
+    let log = RedoLog::create(&path, "data").unwrap();
+    let before = log.append(b"before").unwrap();
+    let begun = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let beginning = scope.spawn(|| {
+            let start = log.begin_part().unwrap();
+            begun.store(true, Ordering::Release);
+            start
+        });
+        // Others go on meanwhile, in the next part as soon as there is one.
+        while log.part() == 0 {
+            std::thread::yield_now();
+        }
+        let after = log.append(b"after").unwrap();
+        log.wait(after.lsn).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!begun.load(Ordering::Acquire), "`before` is not applied");
+        log.applied(before);
+        let start = beginning.join().unwrap();
+        assert_eq!(
+            start.bytes_to(after.lsn),
+            (FRAME_BYTES + b"after".len()) as u64
+        );
+        log.applied(after);
+    });
+    drop(log);
+    let contents = read_log(&path).unwrap();
+    assert_eq!(contents.records, [b"before".to_vec(), b"after".to_vec()]);
+    assert_eq!(log_parts(&path).unwrap(), [0, 1]);
+    // A new log takes nothing of the old one for its own.
+    drop(RedoLog::create(&path, "data").unwrap());
+    assert_eq!(log_parts(&path).unwrap(), [0]);
+}
