@@ -65,7 +65,6 @@ fn bad_input_is_one_error_before_anything_is_loaded() {
             "run tpcc --log new.log --checkpoint new.log.2",
             "a part of the log will have this name",
         ),
-        ("run tpcc --checkpoint pool", "--log"),
         ("run ycsb --workload g", "--workload g: expected a letter"),
         ("run ycsb --rows 10", "--rows 10"),
         ("run ycsb --records nowhere/r.jsonl", "nowhere"),
