@@ -14,6 +14,7 @@ fn arguments(line: &str) -> Vec<&str> {
 fn bad_input_is_one_error_before_anything_is_loaded() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("old.log"), "something").unwrap();
+    std::fs::write(folder.path().join("parted.log.3"), "something").unwrap();
     let cases = [
         (
             "run tpcc --warehouses 0",
@@ -43,6 +44,27 @@ fn bad_input_is_one_error_before_anything_is_loaded() {
         ("run tpcc --pages 3m", "3m"),
         ("run tpcc --log old.log", "old.log: the file exists"),
         ("run tpcc --log nowhere/new.log", "nowhere/new.log"),
+        ("run tpcc --log parted.log", "its part parted.log.3 exists"),
+        (
+            "run tpcc --log new.log --checkpoint old.log",
+            "--checkpoint old.log: the file exists",
+        ),
+        (
+            "run tpcc --log new.log --checkpoint new.log",
+            "name the same file",
+        ),
+        (
+            "run tpcc --log new.log --checkpoint nowhere/pool",
+            "nowhere/pool",
+        ),
+        (
+            "run tpcc --log new.log --checkpoint pool --checkpoint-every 0",
+            "--checkpoint-every 0",
+        ),
+        (
+            "run tpcc --log new.log --checkpoint new.log.2",
+            "a part of the log will have this name",
+        ),
         ("run ycsb --workload g", "--workload g: expected a letter"),
         ("run ycsb --rows 10", "--rows 10"),
         ("run ycsb --records nowhere/r.jsonl", "nowhere"),
@@ -123,6 +145,22 @@ fn a_run_is_consistent_recovers_and_is_modelled_where_this_machine_lacks_a_tier(
     );
     assert!(on(modelled[0], "dram") > 0.0 && on(modelled[1], "cxl") > 0.0);
     assert!(modelled[1].transactions_per_s < modelled[0].transactions_per_s);
+}
+
+#[test]
+fn a_run_with_checkpoints_recovers_from_the_newest_and_drops_the_log_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "run tpcc --warehouses 1 --clients 2 --seconds 3 --room 5000 --pages 4k --log redo.log --checkpoint ckpt.pool --checkpoint-every 0.5 --recover --placement default --records run.jsonl";
+    let ended = tierloom(folder.path(), &arguments(line)).with_code(0);
+    for says in ["recovering from the newest checkpoint", "recovered"] {
+        assert!(ended.stderr.contains(says), "{}", ended.stderr);
+    }
+    assert!(ended.stdout.contains("checkpoints: "), "{}", ended.stdout);
+    let taken = records(folder.path())[0].checkpoints.expect("checkpoints");
+    assert!(taken.taken > 0 && taken.mean_s > 0.0 && taken.size_bytes > 1 << 20);
+    assert!(!folder.path().join("redo.log").exists());
+    let last = format!("redo.log.{}", taken.taken);
+    assert!(folder.path().join(last).exists());
 }
 
 #[test]

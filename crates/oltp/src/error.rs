@@ -43,6 +43,16 @@ pub enum OltpError {
         /// What the system says, or what is wrong with the file.
         reason: String,
     },
+    /// A checkpoint cannot be made, read or used. The one before it and its log are there.
+    #[error("checkpoints {path}: cannot {action}: {reason}")]
+    Checkpoint {
+        /// The pool's path.
+        path: String,
+        /// What was attempted ("take", "read").
+        action: &'static str,
+        /// What the pool says, or what is wrong with the checkpoint.
+        reason: String,
+    },
     /// The thread that merges or writes the log cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),

@@ -28,6 +28,8 @@ pub struct IndexSpec {
 #[derive(Debug)]
 pub(crate) struct RowIndex {
     pub(crate) name: &'static str,
+    /// Keys that there is room for.
+    pub(crate) most_keys: u64,
     tree: BPlusTree<RegionWords>,
     /// Cache lines of an inner node and of a leaf that a descent reads.
     lines: (u64, u64),
@@ -56,6 +58,7 @@ impl RowIndex {
         let (inner_lines, leaf_lines) = tree.lines_per_node();
         Ok(Self {
             name: spec.name,
+            most_keys: loaded + inserted,
             lines: (inner_lines as u64, leaf_lines as u64),
             tree,
         })

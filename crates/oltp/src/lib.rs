@@ -10,12 +10,14 @@
 //!   ycsb ──┴──> TxSession ──> Store ────┼──> heads, delta            heap
 //!                   │                   └──> rows  <── merging       main
 //!                   └──> RedoLog (group commit) ──> file ──> recovery
+//!                        Checkpoints ─────────────> pool ──────┘
 //! ```
 //!
 //! Transactions are serialisable ([`TxSession`] says how and why). There is no SQL here, and no
 //! network: clients are threads, and transactions are functions.
 
 mod capture;
+mod checkpoint;
 mod drive;
 mod effect;
 mod error;
@@ -32,10 +34,11 @@ mod traffic;
 pub mod ycsb;
 
 pub use capture::{Captured, CapturedLines};
+pub use checkpoint::{Checkpoint, CheckpointTaken, Checkpoints};
 pub use drive::{DriveOptions, DriveResult, KindResult, Transactions, drive};
 pub use error::{Abort, OltpError};
 pub use index::IndexSpec;
-pub use log::{LogContents, LogUse, RedoLog, read_log};
+pub use log::{LogContents, LogUse, RedoLog, log_parts, read_log};
 pub use places::{StoreMemory, StorePart};
 pub use session::{TxSession, Waits};
 pub use store::Store;

@@ -42,6 +42,9 @@ pub struct TransactionsRecord {
     pub tiers: Vec<TierTraffic>,
     /// Redo log; `None` if commits were not logged, or if modelled.
     pub log: Option<RedoLogRecord>,
+    /// Checkpoints; `None` if none was asked for, or if modelled.
+    #[serde(default)]
+    pub checkpoints: Option<CheckpointsRecord>,
     /// Processor time of a transaction with all data in cache, ns, measured here; `None` if no
     /// machine was modelled.
     pub compute_ns: Option<f64>,
@@ -118,4 +121,19 @@ pub struct RedoLogRecord {
     pub size_bytes: u64,
     /// Writes, each followed by a flush of the device; every one made many commits durable.
     pub writes: u64,
+}
+
+/// What checkpoints took, and what they did to the transactions beside them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointsRecord {
+    /// Checkpoints that were taken.
+    pub taken: u64,
+    /// Mean time of one, s.
+    pub mean_s: f64,
+    /// Bytes of the last one.
+    pub size_bytes: u64,
+    /// Transactions per second that changed something, while one was taken.
+    pub beside_per_s: f64,
+    /// The same in the rest of the run.
+    pub otherwise_per_s: f64,
 }

@@ -34,7 +34,7 @@ pub(crate) fn on_small_disk(path: &Path, identity: &str, room_bytes: u64) -> Red
         file: File::options().append(true).open(path).unwrap(),
         room: Arc::new(AtomicU64::new(room_bytes)),
     };
-    RedoLog::start(path, Box::new(disk)).unwrap()
+    RedoLog::start(path, identity, 0, Box::new(disk)).unwrap()
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_full_disk_is_one_error_and_loses_nothing_that_was_committed() {
     let (mut committed, mut errors) = (0, Vec::new());
     for number in 0..200_u32 {
         let record = [number.to_le_bytes().as_slice(), &[7; 100]].concat();
-        match log.append(&record).and_then(|lsn| log.wait(lsn)) {
+        match log.append(&record).and_then(|done| log.wait(done.lsn)) {
             Ok(()) => committed += 1,
             Err(error) => errors.push(error.to_string()),
         }
@@ -69,8 +69,8 @@ fn a_log_cut_or_damaged_anywhere_gives_its_whole_beginning_and_goes_on_there() {
     let path = folder.path().join("redo");
     let log = RedoLog::create(&path, "data").unwrap();
     for number in 0..5_u8 {
-        let lsn = log.append(&[number; 20]).unwrap();
-        log.wait(lsn).unwrap();
+        let appended = log.append(&[number; 20]).unwrap();
+        log.wait(appended.lsn).unwrap();
     }
     assert_eq!(log.used().size_bytes, 5 * 32);
     drop(log);
@@ -87,8 +87,8 @@ fn a_log_cut_or_damaged_anywhere_gives_its_whole_beginning_and_goes_on_there() {
         let before = (end - header) / 32;
         assert_eq!(contents.transactions(), before, "damaged at {end}");
         let log = RedoLog::resume(&path, &contents).unwrap();
-        let lsn = log.append(b"after").unwrap();
-        log.wait(lsn).unwrap();
+        let appended = log.append(b"after").unwrap();
+        log.wait(appended.lsn).unwrap();
         drop(log);
         let contents = read_log(&path).unwrap();
         assert_eq!(contents.records.last().unwrap(), b"after");
@@ -101,4 +101,42 @@ fn a_log_cut_or_damaged_anywhere_gives_its_whole_beginning_and_goes_on_there() {
         std::fs::write(&path, &whole[..end]).unwrap();
         read_log(&path).unwrap_err();
     }
+}
+
+#[test]
+fn a_part_begins_when_what_was_appended_before_is_in_the_store_and_keeps_the_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("redo");
+    let log = RedoLog::create(&path, "data").unwrap();
+    let before = log.append(b"before").unwrap();
+    let begun = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let beginning = scope.spawn(|| {
+            let start = log.begin_part().unwrap();
+            begun.store(true, Ordering::Release);
+            start
+        });
+        // Others go on meanwhile, in the next part as soon as there is one.
+        while log.part() == 0 {
+            std::thread::yield_now();
+        }
+        let after = log.append(b"after").unwrap();
+        log.wait(after.lsn).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!begun.load(Ordering::Acquire), "`before` is not applied");
+        log.applied(before);
+        let start = beginning.join().unwrap();
+        assert_eq!(
+            start.bytes_to(after.lsn),
+            (FRAME_BYTES + b"after".len()) as u64
+        );
+        log.applied(after);
+    });
+    drop(log);
+    let contents = read_log(&path).unwrap();
+    assert_eq!(contents.records, [b"before".to_vec(), b"after".to_vec()]);
+    assert_eq!(log_parts(&path).unwrap(), [0, 1]);
+    // A new log takes nothing of the old one for its own.
+    drop(RedoLog::create(&path, "data").unwrap());
+    assert_eq!(log_parts(&path).unwrap(), [0]);
 }

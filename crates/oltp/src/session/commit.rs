@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use super::{TxSession, pause};
 use crate::effect::{Effect, WriteRow};
-use crate::log::Lsn;
-use crate::log::record;
+use crate::log::{Appended, Lsn, record};
 use crate::{Abort, OltpError};
 
 /// Slots that a session takes from a delta at once, where there are plenty.
@@ -36,8 +35,8 @@ impl TxSession<'_> {
             self.unlock(false);
             return Err(Abort::Conflict);
         }
-        let lsn = match self.take_rows().and_then(|()| self.append()) {
-            Ok(lsn) => lsn,
+        let appended = match self.take_rows().and_then(|()| self.append()) {
+            Ok(appended) => appended,
             Err(error) => {
                 self.unlock(false);
                 return Err(error.into());
@@ -45,8 +44,11 @@ impl TxSession<'_> {
         };
         let applied = self.apply();
         self.unlock(true);
+        if let (Some(log), Some(appended)) = (&self.store.log, appended) {
+            log.applied(appended);
+        }
         applied?;
-        Ok(lsn)
+        Ok(appended.map(|appended| appended.lsn))
     }
 
     /// Reserves a slot for every row that is written, without holding a lock: who waits here keeps
@@ -161,7 +163,7 @@ impl TxSession<'_> {
 
     /// Puts the changes into the log. Without changes: what was read must be durable as well, and
     /// all of that is in the log already.
-    fn append(&mut self) -> Result<Option<Lsn>, OltpError> {
+    fn append(&mut self) -> Result<Option<Appended>, OltpError> {
         let Some(log) = &self.store.log else {
             return Ok(None);
         };

@@ -10,10 +10,12 @@ use std::time::Duration;
 use super::{memory, seed, topology};
 use crate::log::{RedoLog, read_log};
 use crate::tpcc::{DistrictId, Tpcc, TpccInput, TpccOutcome, TpccSizes};
-use crate::{Abort, OltpError, Transactions};
+use crate::{Abort, Checkpoints, OltpError, Transactions};
 
 const PATH: &str = "TIERLOOM_OLTP_KILLED";
 const SEED: &str = "TIERLOOM_OLTP_SEED";
+/// The pool, for a process that takes checkpoints one after the other.
+const POOL: &str = "TIERLOOM_OLTP_POOL";
 /// Number of kills; more on demand.
 const KILLS: &str = "TIERLOOM_OLTP_KILLS";
 /// Kills before the data begins anew, so that no log becomes long.
@@ -48,6 +50,22 @@ fn open(path: &Path, seed: u64) -> (Tpcc, RedoLog, u64) {
     (tpcc, log, contents.transactions() as u64)
 }
 
+/// The data as checkpoint and log have it.
+fn open_checkpointed(path: &Path, pool: &Path, seed: u64) -> (Tpcc, RedoLog, Checkpoints, u64) {
+    let checkpoints = Checkpoints::open(pool).expect("a pool");
+    let Some(newest) = checkpoints.newest().expect("whole") else {
+        let (tpcc, log, _) = open(path, seed);
+        return (tpcc, log, checkpoints, 0);
+    };
+    let topology = topology();
+    let contents = newest.read_log(path).expect("a log");
+    let tpcc = Tpcc::restore(SIZES, seed, &memory(&topology), &newest).expect("restored");
+    tpcc.recover(path, &contents).expect("recovered");
+    let log = RedoLog::resume(path, &contents).expect("resumed");
+    let number = newest.number();
+    (tpcc, log, checkpoints, number)
+}
+
 /// Not a test of its own: what the other one starts and kills.
 #[test]
 fn child() {
@@ -55,9 +73,33 @@ fn child() {
         return;
     };
     println!("\nstarted");
-    let (mut tpcc, log, before) = open(Path::new(&path), seed.parse().expect("a number"));
+    let (path, seed) = (Path::new(&path), seed.parse().expect("a number"));
+    let (mut tpcc, log, checkpoints, before) = match std::env::var_os(POOL) {
+        Some(pool) => {
+            let (tpcc, log, checkpoints, number) = open_checkpointed(path, Path::new(&pool), seed);
+            // The log is shorter than all that was done.
+            (
+                tpcc,
+                log,
+                Some(checkpoints),
+                fastrand::u64(..1 << 32) + number,
+            )
+        }
+        None => {
+            let (tpcc, log, before) = open(path, seed);
+            (tpcc, log, None, before)
+        }
+    };
     tpcc.store_mut().set_log(Arc::new(log));
     std::thread::scope(|scope| {
+        if let Some(mut checkpoints) = checkpoints {
+            let store = tpcc.store();
+            scope.spawn(move || {
+                loop {
+                    checkpoints.take(store).expect("a checkpoint");
+                }
+            });
+        }
         for client in 0..CLIENTS {
             let tpcc = &tpcc;
             scope.spawn(move || {
@@ -155,12 +197,61 @@ impl Acknowledged {
 }
 
 /// Starts the child, kills it so long after it has begun, and collects what it acknowledged.
-fn killed_after(path: &Path, seed: u64, delay: Duration, into: &mut Acknowledged) {
+fn killed_after(
+    (path, pool): (&Path, Option<&Path>),
+    seed: u64,
+    delay: Duration,
+    into: &mut Acknowledged,
+) {
     let mut child = Command::new(std::env::current_exe().expect("this program"));
     child.args(["--exact", "tests::kill::child", "--nocapture"]);
     child.env(PATH, path).env(SEED, seed.to_string());
+    pool.map(|pool| child.env(POOL, pool));
     let lines = tierloom_testing::killed_after(&mut child, delay);
     lines.iter().for_each(|line| into.add(line));
+}
+
+fn kills(default: usize) -> usize {
+    let asked = std::env::var(KILLS).ok().and_then(|n| n.parse().ok());
+    asked.unwrap_or(default)
+}
+
+#[test]
+fn after_a_kill_during_checkpoints_all_that_was_acknowledged_is_there_and_consistent() {
+    if std::env::var_os(PATH).is_some() {
+        return;
+    }
+    let seed = seed();
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (kills, mut most_us) = (kills(10), LEAST_DELAY_US);
+    let (mut newer, mut unsealed) = (0, 0);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, pool) = (folder.path().join("redo"), folder.path().join("pool"));
+    let (mut acknowledged, mut known) = (Acknowledged::default(), 0);
+    for kill in 0..kills {
+        if kill % KILLS_PER_LOG == 0 {
+            let old = std::fs::read_dir(folder.path()).expect("a folder");
+            old.for_each(|file| std::fs::remove_file(file.expect("a file").path()).expect("gone"));
+            let (tpcc, _log, _) = open(&path, seed);
+            drop(Checkpoints::create(&pool, tpcc.store()).expect("a pool"));
+            (acknowledged, known) = (Acknowledged::default(), 0);
+            most_us = LEAST_DELAY_US;
+        }
+        let delay = Duration::from_micros(rng.u64(0..most_us));
+        killed_after((&path, Some(&pool)), seed, delay, &mut acknowledged);
+        let (tpcc, log, _checkpoints, number) = open_checkpointed(&path, &pool, seed);
+        assert_eq!(tpcc.check(false), []);
+        acknowledged.check(&tpcc);
+        most_us = match number > known {
+            true => (most_us * 9 / 10).max(LEAST_DELAY_US),
+            false => (most_us * 2).min(100 * LEAST_DELAY_US),
+        };
+        newer += usize::from(number > known);
+        unsealed += usize::from(log.part() > number);
+        known = number;
+    }
+    println!("{kills} kills, {newer} left a newer checkpoint, {unsealed} a part of one");
+    assert!(newer >= kills / 4, "{newer}");
 }
 
 #[test]
@@ -172,8 +263,7 @@ fn after_a_kill_at_any_moment_all_that_was_acknowledged_is_there_and_consistent(
     let mut rng = fastrand::Rng::with_seed(seed);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("killed.redo");
-    let kills = std::env::var(KILLS).ok().and_then(|n| n.parse().ok());
-    let kills: usize = kills.unwrap_or(12);
+    let kills = kills(12);
     let (mut known, mut transactions, mut working, mut most_us) = (0, 0, 0, LEAST_DELAY_US);
     let mut acknowledged = Acknowledged::default();
     let mut cuts = 0;
@@ -185,7 +275,7 @@ fn after_a_kill_at_any_moment_all_that_was_acknowledged_is_there_and_consistent(
             most_us = LEAST_DELAY_US;
         }
         let delay = Duration::from_micros(rng.u64(0..most_us));
-        killed_after(&path, seed, delay, &mut acknowledged);
+        killed_after((&path, None), seed, delay, &mut acknowledged);
         cuts += usize::from(read_log(&path).is_ok_and(|contents| contents.cut_bytes > 0));
         let (tpcc, _log, found) = open(&path, seed);
         assert_eq!(tpcc.check(false), []);

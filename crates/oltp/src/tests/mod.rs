@@ -1,6 +1,7 @@
 //! Tests of isolation: histories of many threads, whole and with the protocol broken on purpose;
 //! of processes that are killed; and of the work that published stores are given.
 
+mod checkpoint;
 mod full_disk;
 mod graph;
 mod history;

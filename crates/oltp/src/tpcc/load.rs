@@ -73,6 +73,17 @@ pub(crate) fn load(
     Ok(store)
 }
 
+/// A store without data, and the number of order lines that loading would give it.
+pub(crate) fn empty(
+    sizes: &TpccSizes,
+    seed: u64,
+    memory: &StoreMemory<'_>,
+) -> Result<(Store, u32), OltpError> {
+    let lines = LineStarts::new(sizes, seed).count();
+    let store = Store::create(&sizes.rows(lines), &sizes.indexes(lines), memory)?;
+    Ok((store, lines as u32))
+}
+
 fn load_rows(loading: &Loading<'_>, threads: usize) -> Result<(), OltpError> {
     loading.items()?;
     let next = AtomicU32::new(1);

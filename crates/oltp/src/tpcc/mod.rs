@@ -36,6 +36,7 @@ pub use input::TpccInput;
 pub use key_values::{KEY_VALUE_TABLES, KeyValueAbort, KeyValueTpcc, KeyValues};
 pub use schema::{DistrictId, TpccSizes};
 
+use crate::checkpoint::Checkpoint;
 use crate::drive::Transactions;
 use crate::log::LogContents;
 use crate::places::StoreMemory;
@@ -101,6 +102,30 @@ impl Tpcc {
             constants: RandomConstants::new(seed),
             loaded_lines: store.used_rows(schema::table::ORDER_LINE),
             store,
+            dates: AtomicU64::new(2),
+        })
+    }
+
+    /// The data of a checkpoint; the log that belongs to it is still to be done again
+    /// ([`Checkpoint::read_log`], [`Tpcc::recover`]).
+    ///
+    /// # Errors
+    /// [`OltpError::Checkpoint`] for one of other data, [`OltpError::Full`] for one of more rows
+    /// than these sizes have room for, and as [`Tpcc::load`].
+    pub fn restore(
+        sizes: TpccSizes,
+        seed: u64,
+        memory: &StoreMemory<'_>,
+        checkpoint: &Checkpoint,
+    ) -> Result<Self, OltpError> {
+        checkpoint.check_identity(&Self::identity(&sizes, seed))?;
+        let (mut store, loaded_lines) = load::empty(&sizes, seed, memory)?;
+        checkpoint.restore(&mut store)?;
+        Ok(Self {
+            sizes,
+            constants: RandomConstants::new(seed),
+            store,
+            loaded_lines,
             dates: AtomicU64::new(2),
         })
     }

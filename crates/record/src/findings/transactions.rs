@@ -107,6 +107,7 @@ mod tests {
             parts: Vec::new(),
             tiers: Vec::new(),
             log: None,
+            checkpoints: None,
             compute_ns: None,
             log_wait_ns: None,
             ended_early: None,

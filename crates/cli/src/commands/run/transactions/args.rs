@@ -3,6 +3,9 @@
 use crate::commands::topology::MachineArgs;
 use std::path::PathBuf;
 
+/// Longest time of a run: a day.
+pub const MOST_SECONDS: f64 = 86_400.0;
+
 /// Arguments of `tierloom run tpcc`
 #[derive(clap::Args)]
 pub struct TpccArgs {
@@ -20,6 +23,13 @@ pub struct TpccArgs {
     /// With --log: after each run load the data again, do again what the log says, and check it
     #[arg(long, requires = "log")]
     pub recover: bool,
+    /// With --log: take checkpoints into a pool, the file POOL, which must not exist, while clients
+    /// run. Each removes the log before it, and begins a part: FILE.1, FILE.2, ...
+    #[arg(long, value_name = "POOL", requires = "log")]
+    pub checkpoint: Option<PathBuf>,
+    /// Seconds from the end of one checkpoint to the begin of the next; default: half of --seconds
+    #[arg(long, value_name = "S", requires = "checkpoint")]
+    pub checkpoint_every: Option<f64>,
     /// With --log and --machine: clients assumed on modelled machines, each of which waits for the
     /// log as clients did here; default: as many as --model-workers
     #[arg(long, value_name = "N", requires = "log")]

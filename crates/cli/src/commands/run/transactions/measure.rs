@@ -1,8 +1,10 @@
 //! Runs a workload under one placement: load, audit, run, audit, check.
 
+use super::checkpoints::{self, CheckpointsRun};
 use super::plan::{StorePlacement, StorePlan, StoreWorkload, cpus};
 use crate::failure::Failure;
 use crate::stop;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +12,8 @@ use tierloom_memory::{AnonymousNuma, Audit, AuditMode, Placement, Share};
 use tierloom_oltp::tpcc::{Tpcc, TpccSizes, Violation};
 use tierloom_oltp::ycsb::Ycsb;
 use tierloom_oltp::{
-    Captured, DriveOptions, DriveResult, OltpError, RedoLog, Store, StoreMemory, StorePart,
-    Transactions, drive, read_log,
+    Captured, Checkpoint, Checkpoints, DriveOptions, DriveResult, LogContents, OltpError, RedoLog,
+    Store, StoreMemory, StorePart, Transactions, drive, read_log,
 };
 
 /// Pages of a region that an audit looks at, at most.
@@ -25,6 +27,7 @@ pub struct StoreRun {
     pub kinds: &'static [&'static str],
     pub parts: Vec<PartRun>,
     pub log: Option<tierloom_oltp::LogUse>,
+    pub checkpoints: Option<CheckpointsRun>,
     pub invalid: Option<String>,
 }
 
@@ -57,14 +60,14 @@ pub fn measure(
         StoreWorkload::Ycsb { mix, rows, room } => {
             let ycsb = Ycsb::load(mix, rows, room, plan.seed, &memory).map_err(failure)?;
             let check = || ycsb.check().first().cloned();
-            run(&ycsb, plan, None, &check)
+            run(&ycsb, plan, None, None, &check)
         }
     }
 }
 
 fn tpcc(plan: &StorePlan, sizes: TpccSizes, memory: &StoreMemory<'_>) -> Result<StoreRun, Failure> {
-    let load = || Tpcc::load(sizes, plan.seed, memory, cpus() as usize).map_err(failure);
-    let mut tpcc = load()?;
+    let load = || Tpcc::load(sizes, plan.seed, memory, cpus() as usize);
+    let mut tpcc = load().map_err(failure)?;
     let log = plan.log.as_deref().map(|path| {
         let identity = Tpcc::identity(&sizes, plan.seed);
         RedoLog::create(path, &identity).map(Arc::new)
@@ -73,21 +76,51 @@ fn tpcc(plan: &StorePlan, sizes: TpccSizes, memory: &StoreMemory<'_>) -> Result<
     if let Some(log) = &log {
         tpcc.store_mut().set_log(Arc::clone(log));
     }
+    let mut checkpoints = plan.checkpoints.as_ref().map(|(pool, _)| {
+        // Of the placement before: there was nothing when the run began.
+        match std::fs::remove_file(pool) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::runtime(error)),
+            _ => Checkpoints::create(pool, tpcc.store()).map_err(failure),
+        }
+    });
+    let mut checkpoints = checkpoints.take().transpose()?;
     let check = || first(&tpcc.check(false));
-    let mut measured = run(&tpcc, plan, log.as_deref(), &check)?;
+    let mut measured = run(&tpcc, plan, log.as_deref(), checkpoints.as_mut(), &check)?;
     // The log ends with the last that has it; and there is memory for one store at a time.
-    drop((tpcc, log));
+    drop((tpcc, log, checkpoints));
     if let (Some(path), true) = (&plan.log, plan.recovers) {
-        let recovered = recovered(&load()?, path).map_err(failure)?;
-        measured.invalid = measured.invalid.or(recovered);
+        let pool = plan.checkpoints.as_ref().map(|(pool, _)| pool.as_path());
+        let newest = pool.map(newest).transpose().map_err(failure)?.flatten();
+        let recovered = match newest {
+            Some(newest) => {
+                let restored = Tpcc::restore(sizes, plan.seed, memory, &newest);
+                restored.and_then(|tpcc| recovered(&tpcc, path, &newest.read_log(path)?))
+            }
+            None => read_log(path).and_then(|contents| recovered(&load()?, path, &contents)),
+        };
+        measured.invalid = measured.invalid.or(recovered.map_err(failure)?);
     }
     Ok(measured)
 }
 
+fn newest(pool: &Path) -> Result<Option<Checkpoint>, OltpError> {
+    let newest = Checkpoints::open(pool)?.newest()?;
+    if newest.is_some() {
+        note!(
+            "recovering from the newest checkpoint in {}",
+            pool.display()
+        );
+    }
+    Ok(newest)
+}
+
 /// What is wrong with the data after doing again what a log says.
-fn recovered(tpcc: &Tpcc, path: &Path) -> Result<Option<String>, OltpError> {
-    let contents = read_log(path)?;
-    tpcc.recover(path, &contents)?;
+fn recovered(
+    tpcc: &Tpcc,
+    path: &Path,
+    contents: &LogContents,
+) -> Result<Option<String>, OltpError> {
+    tpcc.recover(path, contents)?;
     note!(
         "recovered {} transactions from {}",
         contents.transactions(),
@@ -104,6 +137,7 @@ fn run<W: Transactions>(
     workload: &W,
     plan: &StorePlan,
     log: Option<&RedoLog>,
+    checkpoints: Option<&mut Checkpoints>,
     check: &dyn Fn() -> Option<String>,
 ) -> Result<StoreRun, Failure> {
     let store = workload.store();
@@ -119,7 +153,16 @@ fn run<W: Transactions>(
         seed: plan.seed,
         stop: stop::flag(),
     };
-    let result = drive(workload, &options).map_err(failure)?;
+    let work = || drive(workload, &options);
+    let (result, checkpoints) = match (checkpoints, log, &plan.checkpoints) {
+        (Some(pool), Some(log), Some((_, every))) => {
+            let (result, taken) = checkpoints::beside(pool, (store, log), *every, work);
+            (result, Some(taken))
+        }
+        _ => (work(), None),
+    };
+    let result = result.map_err(failure)?;
+    let checkpoints = checkpoints.transpose().map_err(failure)?;
     let after = audits(store)?;
     note!("checking the data");
     let captured = Captured::of(store, &result);
@@ -143,6 +186,7 @@ fn run<W: Transactions>(
         kinds: workload.kinds(),
         parts: parts.collect(),
         log: log.map(RedoLog::used),
+        checkpoints,
         invalid: check().or(moved),
         result,
     })

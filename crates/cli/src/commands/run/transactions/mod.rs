@@ -7,6 +7,8 @@
 //! ```
 
 mod args;
+mod checkpoints;
+mod durable;
 mod measure;
 mod plan;
 mod price;

@@ -1,6 +1,7 @@
 //! What is to be run, with everything that can be wrong in the arguments found.
 
-use super::args::{StoreOptions, TpccArgs, YcsbArgs};
+use super::args::{MOST_SECONDS, StoreOptions, TpccArgs, YcsbArgs};
+use super::durable;
 use crate::failure::Failure;
 use crate::output;
 use std::fmt::Write;
@@ -14,8 +15,6 @@ use tierloom_oltp::ycsb::{Ycsb, YcsbMix};
 use tierloom_placement::tier_shares;
 use tierloom_topology::Topology;
 
-/// Longest time of a run: a day.
-const MOST_SECONDS: f64 = 86_400.0;
 /// More are not threads any more that a machine can run.
 const MOST_CLIENTS: u32 = 4096;
 /// Orders and inserts of a second and CPU that there is room for by default: more than an engine
@@ -71,6 +70,8 @@ pub struct StorePlan {
     pub machines: Vec<(Machine, u32)>,
     pub log: Option<PathBuf>,
     pub recovers: bool,
+    /// Pool of the checkpoints, and the time between two of them.
+    pub checkpoints: Option<(PathBuf, Duration)>,
     /// Clients on modelled machines; `None` for as many as workers.
     pub model_clients: Option<u32>,
     pub topology: Topology,
@@ -93,14 +94,9 @@ impl StorePlan {
         let room = plan.room(args.room, ORDERS_PER_S)?;
         plan.workload = StoreWorkload::Tpcc(TpccSizes::of_specification(args.warehouses, room));
         if let Some(log) = &args.log {
-            output::check_writable(log)?;
-            if log.exists() {
-                return Err(Failure::input(format!(
-                    "--log {}: the file exists; a log is written anew",
-                    log.display()
-                )));
-            }
+            durable::checked_log(log)?;
         }
+        plan.checkpoints = durable::checkpoints_of(args, plan.duration)?;
         (plan.log, plan.recovers) = (args.log.clone(), args.recover);
         plan.model_clients = args
             .model_clients
@@ -181,6 +177,7 @@ impl StorePlan {
             machines,
             log: None,
             recovers: false,
+            checkpoints: None,
             model_clients: None,
             topology,
         })
@@ -221,6 +218,10 @@ impl StorePlan {
         );
         if let Some(log) = &self.log {
             let _ = writeln!(text, "commits are durable in {}", log.display());
+        }
+        if let Some((pool, every)) = &self.checkpoints {
+            let (pool, every) = (pool.display(), every.as_secs_f64());
+            let _ = writeln!(text, "a checkpoint in {pool} after every {every} s");
         }
         for placement in &self.placements {
             let parts = StorePart::ALL.iter().zip(&placement.specs);

@@ -1,5 +1,6 @@
 //! The records of measured and modelled runs.
 
+use super::checkpoints::CheckpointsRun;
 use super::measure::{PartRun, StoreRun};
 use super::plan::{StorePlacement, StorePlan};
 use super::price::StorePrice;
@@ -8,8 +9,8 @@ use std::time::SystemTime;
 use tierloom_bench::run::audit_record;
 use tierloom_oltp::{KindResult, StorePart};
 use tierloom_record::{
-    HERE, Provenance, RedoLogRecord, SCHEMA, StorePartRecord, TierTraffic, TransactionKind,
-    TransactionsRecord,
+    CheckpointsRecord, HERE, Provenance, RedoLogRecord, SCHEMA, StorePartRecord, TierTraffic,
+    TransactionKind, TransactionsRecord,
 };
 
 /// The record of a measured run.
@@ -38,6 +39,7 @@ pub fn measured(
             size_bytes: log.size_bytes,
             writes: log.writes,
         }),
+        checkpoints: run.checkpoints.as_ref().map(checkpoints_record),
         ended_early: run
             .result
             .full
@@ -95,6 +97,7 @@ fn blank(plan: &StorePlan, placement: &StorePlacement) -> TransactionsRecord {
         parts: Vec::new(),
         tiers: Vec::new(),
         log: None,
+        checkpoints: None,
         compute_ns: None,
         log_wait_ns: None,
         ended_early: None,
@@ -111,6 +114,16 @@ fn blank_part(placement: &StorePlacement, part: StorePart, run: &StoreRun) -> St
         accessed_bytes: run.captured.accessed_bytes(part),
         audit_before: None,
         audit_after: None,
+    }
+}
+
+fn checkpoints_record(run: &CheckpointsRun) -> CheckpointsRecord {
+    CheckpointsRecord {
+        taken: run.taken,
+        mean_s: run.duration.as_secs_f64() / run.taken.max(1) as f64,
+        size_bytes: run.size_bytes,
+        beside_per_s: run.beside_per_s,
+        otherwise_per_s: run.otherwise_per_s,
     }
 }
 

@@ -3,7 +3,9 @@
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write;
 use tierloom_record::findings::of_transactions;
-use tierloom_record::{NodeShare, StorePartRecord, TierTraffic, TransactionsRecord};
+use tierloom_record::{
+    CheckpointsRecord, NodeShare, StorePartRecord, TierTraffic, TransactionsRecord,
+};
 use tierloom_text::Bytes;
 
 /// The findings and the tables of all runs.
@@ -32,11 +34,28 @@ pub fn tables(records: &[TransactionsRecord]) -> String {
                 commits as f64 / log.writes.max(1) as f64
             );
         }
+        if let Some(checkpoints) = &record.checkpoints {
+            let _ = writeln!(text, "{}", checkpoints_line(checkpoints));
+        }
         for part in &record.parts {
             let _ = writeln!(text, "{}", audit(part));
         }
     }
     text
+}
+
+fn checkpoints_line(of: &CheckpointsRecord) -> String {
+    if of.taken == 0 {
+        return "checkpoints: none in this time".to_owned();
+    }
+    format!(
+        "checkpoints: {} of {}, {:.2} s each; {:.0} logged transactions/s beside them, {:.0} otherwise",
+        of.taken,
+        Bytes(of.size_bytes).rounded(),
+        of.mean_s,
+        of.beside_per_s,
+        of.otherwise_per_s
+    )
 }
 
 fn table<const N: usize>(header: [&str; N], first_number: usize) -> Table {
