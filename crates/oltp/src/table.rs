@@ -120,17 +120,18 @@ impl RowTable {
         }
     }
 
-    /// Takes up to `most` slots of the delta; says whether it got one.
-    pub(crate) fn take_slots(&self, into: &mut Vec<u32>, most: usize) -> bool {
-        if self.free_count.load(Ordering::Relaxed) == 0 {
-            return false;
+    /// Takes up to `most` slots of the delta, or none if fewer than `least` are free.
+    pub(crate) fn take_slots(&self, into: &mut Vec<u32>, least: usize, most: usize) {
+        if (self.free_count.load(Ordering::Relaxed) as usize) < least {
+            return;
         }
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = most.min(free.len());
-        let left = free.len() - taken;
+        if free.len() < least {
+            return;
+        }
+        let left = free.len() - most.min(free.len());
         into.extend(free.drain(left..));
         self.free_count.store(left as u32, Ordering::Relaxed);
-        taken > 0
     }
 
     /// Takes slots back that hold no row.

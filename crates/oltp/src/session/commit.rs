@@ -75,18 +75,20 @@ impl TxSession<'_> {
     fn fill_spare(&mut self, table: usize, needed: usize) {
         let (rows, spare) = (&self.store.tables[table], &mut self.spare[table]);
         let plenty = (rows.free_slots() / 64) as usize;
-        let wanted = needed - spare.len() + SLOT_BATCH.min(plenty);
-        rows.take_slots(spare, wanted);
+        let least = needed - spare.len();
+        rows.take_slots(spare, least, least + SLOT_BATCH.min(plenty));
         if spare.len() >= needed {
             return;
         }
         let since = Instant::now();
         while self.spare[table].len() < needed {
-            // Others may need what this session cannot use yet.
+            // Others may need what this session cannot use yet. For the same reason it takes all
+            // that it needs or nothing: sessions that each wait with a part would give it back and
+            // take it again for ever.
             let later = self.store.tables.iter().zip(&mut self.spare).skip(table);
             later.for_each(|(rows, spare)| rows.give_slots(spare));
             self.store.merge_table(table, &mut self.traffic);
-            rows.take_slots(&mut self.spare[table], needed);
+            rows.take_slots(&mut self.spare[table], needed, needed);
             if self.spare[table].len() < needed {
                 std::thread::yield_now();
             }

@@ -135,6 +135,21 @@ fn histories_of_registers_have_no_circle() {
 }
 
 #[test]
+fn a_session_that_waits_for_slots_takes_all_that_it_needs_or_none() {
+    let topology = topology();
+    let registers = Registers::new(&memory(&topology), false);
+    let table = &registers.store.tables[0];
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    table.take_slots(&mut first, 3, 3);
+    // With the two that are left, two sessions could each keep the other from going on.
+    table.take_slots(&mut second, 4, 4);
+    assert_eq!((first.len(), second.len(), table.free_slots()), (3, 0, 2));
+    table.give_slots(&mut first);
+    table.take_slots(&mut second, 4, 8);
+    assert_eq!((second.len(), table.free_slots()), (5, 0));
+}
+
+#[test]
 fn commits_that_do_not_look_at_what_they_read_give_a_circle() {
     let (seed, topology) = (seed(), topology());
     let found = (0..20).any(|round| {
