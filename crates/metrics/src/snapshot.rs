@@ -140,11 +140,6 @@ pub struct Decision {
 }
 
 impl Snapshot {
-    /// Bytes of operator memory in use, at all places.
-    pub fn operator_bytes(&self) -> u64 {
-        self.classes.iter().map(|class| class.current_bytes).sum()
-    }
-
     /// Without texts of statements, for those who may not read what others do.
     #[must_use]
     pub fn without_texts(mut self) -> Self {

@@ -26,6 +26,7 @@ mod index;
 mod log;
 mod places;
 mod recover;
+mod row_bytes;
 mod session;
 mod store;
 mod table;

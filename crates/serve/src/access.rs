@@ -35,10 +35,8 @@ impl Passwords {
     /// # Errors
     /// Bad input: a file that cannot be read, that others can read, or a line of another form.
     pub fn read(path: &Path) -> Result<Self, ServeError> {
-        let shown = path.display();
-        let wrong = |problem: String| ServeError::input(format!("{shown}: {problem}"));
-        let text = std::fs::read_to_string(path).map_err(|e| wrong(format!("cannot read: {e}")))?;
-        only_ours(path).map_err(wrong)?;
+        let wrong = |problem| wrong(path, problem);
+        let text = secret_text(path)?;
         let mut names = BTreeMap::new();
         for (line, number) in text.lines().zip(1..) {
             if line.trim().is_empty() || line.starts_with('#') {
@@ -81,16 +79,26 @@ impl Passwords {
 /// # Errors
 /// Bad input: a file that cannot be read, that others can read, or that has no token.
 pub fn read_token(path: &Path) -> Result<String, ServeError> {
-    let wrong = |problem: String| ServeError::input(format!("{}: {problem}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|e| wrong(format!("cannot read: {e}")))?;
-    only_ours(path).map_err(wrong)?;
+    let text = secret_text(path)?;
     let token = text.trim();
     let is_visible = token.bytes().all(|byte| byte.is_ascii_graphic());
     if token.is_empty() || !is_visible {
         let expected = "expected one line with a token of letters, digits and signs";
-        return Err(wrong(expected.to_owned()));
+        return Err(wrong(path, expected.to_owned()));
     }
     Ok(token.to_owned())
+}
+
+/// The text of a file that nobody else can read.
+fn secret_text(path: &Path) -> Result<String, ServeError> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|e| wrong(path, format!("cannot read: {e}")))?;
+    only_ours(path).map_err(|problem| wrong(path, problem))?;
+    Ok(text)
+}
+
+fn wrong(path: &Path, problem: String) -> ServeError {
+    ServeError::input(format!("{}: {problem}", path.display()))
 }
 
 #[cfg(unix)]

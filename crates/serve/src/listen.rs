@@ -194,11 +194,7 @@ fn check(options: &ServeOptions) -> Result<(), ServeError> {
                 "{address} can be reached from other machines, and no password is needed; give names and passwords with --password-file, or one password in {PASSWORD_VARIABLE}"
             )));
         }
-        if options.certificate.is_none() && !options.allow_plain {
-            return Err(ServeError::input(format!(
-                "{address} can be reached from other machines, and nothing is encrypted; give a certificate with --tls-cert and --tls-key, or allow it with --allow-plain-clients"
-            )));
-        }
+        check_encrypted(options, address)?;
     }
     let metrics = options.metrics.as_ref();
     if let Some(MetricsOptions { address, token }) = metrics
@@ -209,11 +205,7 @@ fn check(options: &ServeOptions) -> Result<(), ServeError> {
                 "metrics at {address} can be reached from other machines, and no token is needed; give one with --metrics-token-file"
             )));
         }
-        if options.certificate.is_none() && !options.allow_plain {
-            return Err(ServeError::input(format!(
-                "metrics at {address} can be reached from other machines, and nothing is encrypted; give a certificate with --tls-cert and --tls-key, or allow it with --allow-plain-clients"
-            )));
-        }
+        check_encrypted(options, &format_args!("metrics at {address}"))?;
     }
     if let Some(passwords) = &options.passwords
         && let Some(unknown) = options.operators.iter().find(|name| !passwords.knows(name))
@@ -223,6 +215,16 @@ fn check(options: &ServeOptions) -> Result<(), ServeError> {
         )));
     }
     Ok(())
+}
+
+/// Refuses what other machines reach without encryption.
+fn check_encrypted(options: &ServeOptions, what: &dyn fmt::Display) -> Result<(), ServeError> {
+    if options.certificate.is_some() || options.allow_plain {
+        return Ok(());
+    }
+    Err(ServeError::input(format!(
+        "{what} can be reached from other machines, and nothing is encrypted; give a certificate with --tls-cert and --tls-key, or allow it with --allow-plain-clients"
+    )))
 }
 
 async fn metrics_socket(

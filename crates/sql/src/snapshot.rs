@@ -1,6 +1,7 @@
 //! The state of a shared engine as plain data, for metrics.
 
 use super::sessions::SharedEngine;
+use super::system::add_bytes;
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tierloom_engine::PlacedTable;
@@ -91,11 +92,7 @@ fn table_use(table: &PlacedTable, reads: &BTreeMap<String, u64>) -> TableUse {
         };
         checked += audit.pages_checked;
         misplaced += audit.misplaced_pages;
-        for share in &audit.actual {
-            // Shares of the sampled pages, scaled to the region.
-            *nodes.entry(share.node.0).or_default() +=
-                (audit.size_bytes as f64 * share.share).round() as u64;
-        }
+        add_bytes(&mut nodes, &audit);
     }
     let part = |(node, size_bytes)| NodePart { node, size_bytes };
     TableUse {

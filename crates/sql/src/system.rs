@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_engine::routing::TIER_MEMORY;
 use tierloom_engine::{PlacedColumn, PlacedTable, SystemRows, SystemTable};
-use tierloom_memory::{AuditMode, Placing};
+use tierloom_memory::{Audit, AuditMode, Placing};
 
 /// Names of the system tables, which no other table may have.
 pub(super) const NAMES: [&str; 5] = [DECISIONS, TIER_COLUMNS, TIER_MEMORY, TIER_POOL, SESSIONS];
@@ -141,6 +141,14 @@ pub(super) fn wanted(column: &PlacedColumn) -> String {
     )
 }
 
+/// Adds the bytes of a region to those of the nodes, by the shares of its sampled pages.
+pub(super) fn add_bytes(nodes: &mut BTreeMap<u32, u64>, audit: &Audit) {
+    for share in &audit.actual {
+        *nodes.entry(share.node.0).or_default() +=
+            (audit.size_bytes as f64 * share.share).round() as u64;
+    }
+}
+
 /// Actual distribution of a column's pages, as the kernel reports it.
 pub(super) fn parts(column: &PlacedColumn) -> Result<Vec<NodePart>> {
     let mut nodes: BTreeMap<u32, u64> = BTreeMap::new();
@@ -151,11 +159,7 @@ pub(super) fn parts(column: &PlacedColumn) -> Result<Vec<NodePart>> {
         let audit = region
             .audit(mode)
             .map_err(|e| DataFusionError::External(Box::new(e)))?;
-        for share in &audit.actual {
-            // Shares of the sampled pages, scaled to the region.
-            *nodes.entry(share.node.0).or_default() +=
-                (audit.size_bytes as f64 * share.share).round() as u64;
-        }
+        add_bytes(&mut nodes, &audit);
     }
     if nodes.is_empty() {
         return Ok(vec![NodePart {

@@ -2,6 +2,7 @@
 
 mod screen;
 
+use crate::commands::agents::read;
 use crate::failure::Failure;
 use crate::{output, stop};
 use std::io::IsTerminal;
@@ -139,11 +140,6 @@ impl Server {
             status => Err(failed(format!("answered {status}: {}", text.trim()))),
         }
     }
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(path);
-    text.map_err(|e| Failure::input(format!("{}: cannot read: {e}", path.display())))
 }
 
 /// Trusts the certificates of a file alone.

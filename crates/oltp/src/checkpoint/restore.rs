@@ -7,6 +7,7 @@ use tierloom_pool::Attached;
 use super::{Checkpoints, Content, FORMAT, failed};
 use crate::OltpError;
 use crate::log::{LogContents, read_parts};
+use crate::row_bytes::words_of;
 use crate::store::Store;
 
 /// A checkpoint all of whose bytes are those that were sealed.
@@ -135,9 +136,4 @@ fn take<'b>(bytes: &mut &'b [u8], words: usize) -> &'b [u8] {
     let (taken, rest) = bytes.split_at(words * 8);
     *bytes = rest;
     taken
-}
-
-fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    let (words, _) = bytes.as_chunks::<8>();
-    words.iter().map(|word| u64::from_le_bytes(*word))
 }

@@ -16,6 +16,7 @@ use super::schema::{
     customer, district, index, item, order_line, stock, stock_key, table, warehouse,
 };
 use super::{Tpcc, TpccInput};
+use crate::row_bytes::words_of;
 
 /// Tables of a store of keys and values: the nine, customers by name, orders by customer.
 pub const KEY_VALUE_TABLES: [&str; 11] = [
@@ -295,11 +296,6 @@ fn whole<K: KeyValues>(
         true => Err(KeyValueAbort::Missing),
         false => Ok(found),
     }
-}
-
-fn words_of(value: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    let (words, _) = value.as_chunks::<8>();
-    words.iter().map(|word| u64::from_le_bytes(*word))
 }
 
 fn bytes_of(words: &[u64]) -> Vec<u8> {

@@ -7,6 +7,9 @@ use tierloom_model::reference::work::{Ssb, Tpch, Work};
 use tierloom_model::search::Weights;
 use tierloom_record::{EngineKind, Provenance, QueryRecord, Spread};
 
+use crate::engine;
+use crate::modelled::tier_weights;
+
 /// Bytes of the placed tables per unit of scale factor, roughly: what decides how much fits.
 const SSB_BYTES: f64 = 250e6;
 const TPCH_BYTES: f64 = 750e6;
@@ -100,10 +103,9 @@ impl QueryRuns {
 
     /// Weights as the placement of table data.
     pub fn placement(weights: &Weights) -> String {
-        let parts: Vec<String> = weights.iter().map(|(t, w)| format!("{t}:{w}")).collect();
-        match parts.as_slice() {
-            [_] => weights.iter().map(|(tier, _)| tier.to_owned()).collect(),
-            _ => parts.join(","),
+        match tier_weights(weights).as_slice() {
+            [only] => only.tier.clone(),
+            several => engine::placement(several),
         }
     }
 

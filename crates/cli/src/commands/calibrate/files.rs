@@ -3,6 +3,7 @@
 //! Fits run one after the other and see each other's results through the texts kept here; files are
 //! written only when all fits have succeeded.
 
+use crate::commands::agents;
 use crate::commands::validate::load;
 use crate::failure::Failure;
 use crate::output;
@@ -32,7 +33,7 @@ impl Files {
     fn text(&self, path: &Path) -> Result<String, Failure> {
         self.texts
             .get(path)
-            .map_or_else(|| load::read(path), |text| Ok(text.clone()))
+            .map_or_else(|| agents::read(path), |text| Ok(text.clone()))
     }
 
     /// Loads machines and constants with the changes of earlier fits of this run.

@@ -7,6 +7,7 @@ mod files;
 mod records;
 mod show;
 
+use crate::commands::agents;
 use crate::commands::validate::load;
 use crate::failure::Failure;
 use crate::output;
@@ -123,7 +124,7 @@ fn from_records(args: &Args, machine: &str, records: &Path) -> Result<(), Failur
 
 /// Fits one calibration file and puts the numbers into the texts of profiles and constants.
 fn fitted(path: &Path, files: &mut Files) -> Result<Fit, Failure> {
-    let text = load::read(path)?;
+    let text = agents::read(path)?;
     let calibration =
         Calibration::from_yaml(&text, &path.display().to_string()).map_err(Failure::input)?;
     // Paths in a calibration file are relative to the file.

@@ -5,6 +5,7 @@
 
 use super::args::{Args, SessionArgs, TablesArgs, VerifyArg};
 use super::files;
+use crate::commands::agents::read;
 use crate::commands::pool::access::Access;
 use crate::failure::Failure;
 use crate::output;
@@ -155,8 +156,7 @@ fn statements(args: &Args) -> Result<Statements, Failure> {
         });
     }
     if let Some(path) = &args.file {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Failure::input(format!("cannot read {}: {e}", path.display())))?;
+        let text = read(path)?;
         return Ok(Statements::Script {
             text,
             name: path.display().to_string(),

@@ -3,18 +3,13 @@
 //! Also used by `tierloom calibrate`. Errors in built-in files are failures of this binary (exit
 //! code 1), errors in the user's files are bad input (2).
 
+use crate::commands::agents::read;
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 use tierloom_calibrate::{
     Constants, FigureFile, Library, builtin, check_unique, constants_from_yaml,
 };
 use tierloom_model::Machine;
-
-/// The content of a file that the user named.
-pub fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path)
-        .map_err(|e| Failure::input(format!("cannot read {}: {e}", path.display())))
-}
 
 /// The figures of `files`; all built-in ones if it is empty.
 pub fn figures(files: &[PathBuf]) -> Result<Vec<FigureFile>, Failure> {

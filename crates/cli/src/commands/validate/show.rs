@@ -1,6 +1,6 @@
 //! Formats comparisons as text, and places them into an existing Markdown document.
 
-use super::load;
+use crate::commands::agents;
 use crate::failure::Failure;
 use comfy_table::{Table, presets};
 use std::path::Path;
@@ -238,7 +238,7 @@ pub fn into_document(path: &Path, parts: &Parts<'_>) -> Result<String, Failure> 
     if !path.exists() {
         return Ok(tables);
     }
-    let old = load::read(path)?;
+    let old = agents::read(path)?;
     let mut new = old.clone();
     let mut marked = false;
     for (name, part) in [("validate", &tables), ("validate headline", &headline)] {

@@ -76,14 +76,14 @@ fn tpcc(plan: &StorePlan, sizes: TpccSizes, memory: &StoreMemory<'_>) -> Result<
     if let Some(log) = &log {
         tpcc.store_mut().set_log(Arc::clone(log));
     }
-    let mut checkpoints = plan.checkpoints.as_ref().map(|(pool, _)| {
+    let checkpoints = plan.checkpoints.as_ref().map(|(pool, _)| {
         // Of the placement before: there was nothing when the run began.
         match std::fs::remove_file(pool) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::runtime(error)),
             _ => Checkpoints::create(pool, tpcc.store()).map_err(failure),
         }
     });
-    let mut checkpoints = checkpoints.take().transpose()?;
+    let mut checkpoints = checkpoints.transpose()?;
     let check = || first(&tpcc.check(false));
     let mut measured = run(&tpcc, plan, log.as_deref(), checkpoints.as_mut(), &check)?;
     // The log ends with the last that has it; and there is memory for one store at a time.
