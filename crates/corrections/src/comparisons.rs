@@ -2,13 +2,12 @@
 
 use super::numbers::{as_double, as_exact_decimal};
 use super::zeros::with_one_zero;
-use super::{holds, intervals, rewrite_expressions, timestamps};
+use super::{holds, input_schema, intervals, operator_holds, rewrite_expressions, timestamps};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err};
 use datafusion::logical_expr::expr::{AggregateFunction, InList, ScalarFunction};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Projection, Subquery,
 };
@@ -43,7 +42,12 @@ impl AnalyzerRule for ExactComparisons {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = timed_dates(plan, config)?;
         let plan = plan.transform_up_with_subqueries(|node| {
-            let schema = merge_schema(&node.inputs());
+            let compares =
+                matches!(node, LogicalPlan::Join(_)) || operator_holds(&node, is_compared)?;
+            if !compares {
+                return Ok(Transformed::no(node));
+            }
+            let schema = input_schema(&node);
             let node = match node {
                 LogicalPlan::Join(mut join) => {
                     for (left, right) in &mut join.on {
@@ -57,7 +61,7 @@ impl AnalyzerRule for ExactComparisons {
                 }
                 other => other,
             };
-            rewrite_expressions(node, |expr| exact(expr, &schema))
+            rewrite_expressions(node, is_compared, |expr| exact(expr, &schema))
         })?;
         Ok(plan.data)
     }
@@ -69,11 +73,28 @@ fn timed_dates(plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan>
         return Ok(plan);
     }
     let plan = plan.transform_up_with_subqueries(|node| {
-        let schema = merge_schema(&node.inputs());
-        let node = rewrite_expressions(node, |expr| intervals::with_time(expr, &schema))?;
+        let schema = input_schema(&node);
+        let with_time = |expr| intervals::with_time(expr, &schema);
+        let node = rewrite_expressions(node, intervals::has_time, with_time)?;
         node.map_data(LogicalPlan::recompute_schema)
     })?;
     TypeCoercion::new().analyze(plan.data, config)
+}
+
+/// Whether [`exact`] looks at the expression.
+fn is_compared(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryExpr(binary) => binary.op.supports_propagation(),
+        Expr::Case(case) => case.expr.is_some(),
+        Expr::ScalarFunction(call) => call.name() == "nullif",
+        Expr::AggregateFunction(function) => function.params.distinct,
+        Expr::SimilarTo(_)
+        | Expr::InList(_)
+        | Expr::InSubquery(_)
+        | Expr::SetComparison(_)
+        | Expr::Between(_) => true,
+        _ => false,
+    }
 }
 
 fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -1,6 +1,7 @@
 //! `INTERSECT ALL` and `EXCEPT ALL` that count repetitions.
 
 use super::grouping_sets::hide;
+use super::has_operator;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, JoinType, NullEquality, Result};
@@ -26,6 +27,12 @@ impl AnalyzerRule for CountedSets {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        if !has_operator(
+            &plan,
+            |node| matches!(node, LogicalPlan::Join(join) if keeps_all(join)),
+        )? {
+            return Ok(plan);
+        }
         let counted = plan.transform_up_with_subqueries(|node| match node {
             LogicalPlan::Join(join) if keeps_all(&join) => Ok(Transformed::yes(counted(join)?)),
             other => Ok(Transformed::no(other)),

@@ -1,6 +1,10 @@
-//! DataFusion's logical rules that are right but for some plans.
+//! DataFusion's logical rules that are right but for some plans, or work in vain on most.
+//!
+//! Rules of the second kind take operators apart and put them together again with names and schemas
+//! that they compute anew, in each of up to three passes, before they know whether there is
+//! anything to do. A look at the plan tells in a fraction of the time.
 
-use super::has_join;
+use super::{has_join, holds, is_subquery, operator_holds};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
@@ -39,12 +43,15 @@ impl Except {
     }
 }
 
-const EXCEPTIONS: [(&str, IsLeft); 5] = [
+const EXCEPTIONS: [(&str, IsLeft); 8] = [
     ("eliminate_group_by_constant", has_one_key_name_twice),
     ("eliminate_duplicated_expr", is_sort),
-    ("eliminate_cross_join", has_null_equal_inner_join),
+    ("eliminate_cross_join", has_no_cross_join_or_null_equal_one),
     ("extract_equijoin_predicate", is_null_equal_join),
     ("eliminate_join", is_over_outer_join_of_joins),
+    ("rewrite_set_comparison", has_no_set_comparison),
+    ("decorrelate_predicate_subquery", has_no_subquery),
+    ("scalar_subquery_to_join", has_no_subquery),
 ];
 
 impl OptimizerRule for Except {
@@ -104,27 +111,46 @@ fn has_one_key_name_twice(plan: &LogicalPlan) -> Result<bool> {
     let LogicalPlan::Aggregate(aggregate) = plan else {
         return Ok(false);
     };
+    // The usual keys are columns, which the rule leaves as well.
+    let is_column = |key: &Expr| matches!(key, Expr::Column(_));
+    if aggregate.group_expr.iter().all(is_column) {
+        return Ok(true);
+    }
     let mut names = HashSet::new();
     let mut is_new = |key: &Expr| names.insert(key.schema_name().to_string());
     Ok(!aggregate.group_expr.iter().all(&mut is_new))
 }
 
-/// Inner joins for which NULL equals NULL stay together.
+/// Inner joins for which NULL equals NULL stay together, and so do those that have keys and no
+/// condition above.
 ///
 /// The rule of DataFusion 55 takes chains of inner joins apart and puts them together with the
 /// usual equality, so that `x.a IS NOT DISTINCT FROM y.a` lost the rows in which both are NULL. It
-/// rewrites subqueries too.
-fn has_null_equal_inner_join(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
+/// rewrites subqueries too. Where all joins have keys it finds no others, but gives up the order
+/// that other rules chose in the pass before.
+fn has_no_cross_join_or_null_equal_one(plan: &LogicalPlan) -> Result<bool> {
+    let is_inner = |node: &LogicalPlan| matches!(node, LogicalPlan::Join(join) if join.join_type == JoinType::Inner);
+    let (mut has_work, mut is_wrong) = (false, false);
     plan.apply_with_subqueries(|node| {
-        found |= matches!(node, LogicalPlan::Join(join)
-            if join.join_type == JoinType::Inner && null_equals_null(join));
-        Ok(match found {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
+        match node {
+            LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+                has_work |= join.on.is_empty();
+                is_wrong |= null_equals_null(join);
+            }
+            LogicalPlan::Filter(filter) => has_work |= is_inner(&filter.input),
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(found)
+    Ok(is_wrong || !has_work)
+}
+
+fn has_no_set_comparison(plan: &LogicalPlan) -> Result<bool> {
+    Ok(!holds(plan, |expr| matches!(expr, Expr::SetComparison(_)))?)
+}
+
+fn has_no_subquery(node: &LogicalPlan) -> Result<bool> {
+    Ok(!operator_holds(node, is_subquery)?)
 }
 
 /// Joins for which NULL equals NULL get no further keys.

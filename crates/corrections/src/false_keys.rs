@@ -9,7 +9,7 @@
 //! [`KeylessRelations`] hides keys from the planner, [`KeylessJoins`] those of joins from the
 //! optimizer, which derives them again.
 
-use super::has_join;
+use super::{has_join, has_operator};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{FunctionalDependencies, Result};
 use datafusion::logical_expr::planner::{
@@ -80,6 +80,13 @@ impl OptimizerRule for KeylessJoins {
         plan: LogicalPlan,
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
+        let may_group = |node: &LogicalPlan| match node {
+            LogicalPlan::Aggregate(aggregate) => has_keys(&aggregate.input),
+            node => matches!(node, LogicalPlan::Distinct(Distinct::All(_))),
+        };
+        if !has_operator(&plan, may_group)? {
+            return Ok(Transformed::no(plan));
+        }
         plan.transform_down_with_subqueries(|node| match node {
             LogicalPlan::Aggregate(mut aggregate) if joins_keys(&aggregate.input)? => {
                 let input = Arc::unwrap_or_clone(aggregate.input);

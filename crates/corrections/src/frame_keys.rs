@@ -1,6 +1,6 @@
 //! Frames that count in values of a key.
 
-use super::rewrite_expressions;
+use super::{has_operator, is_window, is_window_function, rewrite_expressions};
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
@@ -26,12 +26,15 @@ impl AnalyzerRule for FrameKeys {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        if !has_operator(&plan, is_window)? {
+            return Ok(plan);
+        }
         plan.transform_up_with_subqueries(|node| {
             let LogicalPlan::Window(window) = &node else {
                 return Ok(Transformed::no(node));
             };
             let input = window.input.schema().clone();
-            rewrite_expressions(node, |expr| match expr {
+            rewrite_expressions(node, is_window_function, |expr| match expr {
                 Expr::WindowFunction(mut function) => {
                     let changed = widen(&mut function, &input)?;
                     let function = Expr::WindowFunction(function);

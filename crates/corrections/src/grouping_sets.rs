@@ -1,5 +1,6 @@
 //! Grouping sets over literals and computed keys.
 
+use super::has_operator;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -30,6 +31,11 @@ impl AnalyzerRule for ComputedKeys {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let has_sets_of_keys =
+            |node: &LogicalPlan| matches!(node, LogicalPlan::Aggregate(groups) if has_sets(groups));
+        if !has_operator(&plan, has_sets_of_keys)? {
+            return Ok(plan);
+        }
         let plan = plan.transform_up_with_subqueries(|node| match node {
             LogicalPlan::Aggregate(aggregate) if has_sets(&aggregate) => hidden(aggregate),
             other => Ok(Transformed::no(other)),

@@ -30,15 +30,16 @@ impl OptimizerRule for GuardedConditions {
         plan: LogicalPlan,
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
+        let is_case = |expr: &Expr| matches!(expr, Expr::Case(_));
         // Most operators have none, and the optimizer asks in every pass.
-        if !operator_holds(&plan, |expr| matches!(expr, Expr::Case(_)))? {
+        if !operator_holds(&plan, is_case)? {
             return Ok(Transformed::no(plan));
         }
         let mut schema = merge_schema(&plan.inputs());
         if let LogicalPlan::TableScan(scan) = &plan {
             schema.merge(&scan.projected_schema);
         }
-        rewrite_expressions(plan, |expr| match expr {
+        rewrite_expressions(plan, is_case, |expr| match expr {
             Expr::Case(case) => guarded(case, &schema),
             other => Ok(Transformed::no(other)),
         })

@@ -1,7 +1,7 @@
 //! `IN` over lists, several of them on one value.
 
 use super::constants::{evaluated, null_else};
-use super::rewrite_expressions;
+use super::{holds, rewrite_expressions};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, ScalarValue};
@@ -25,8 +25,11 @@ impl AnalyzerRule for MergedLists {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        if !holds(&plan, is_list)? {
+            return Ok(plan);
+        }
         let plan = plan.transform_up_with_subqueries(|node| {
-            rewrite_expressions(node, |expr| {
+            rewrite_expressions(node, is_list, |expr| {
                 Ok(match expr {
                     Expr::InList(list) => plain(list),
                     Expr::BinaryExpr(binary)

@@ -1,5 +1,6 @@
 //! Rules that change the types of columns.
 
+use super::operator_holds;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection};
@@ -33,7 +34,7 @@ impl OptimizerRule for KeptTypes {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        if has_two_keys_of_one_name(&plan) {
+        if !counts_distinct(&plan)? || has_two_keys_of_one_name(&plan) {
             return Ok(Transformed::no(plan));
         }
         let before = Arc::clone(plan.schema());
@@ -43,6 +44,13 @@ impl OptimizerRule for KeptTypes {
         }
         done.map_data(|plan| as_before(plan, &before))
     }
+}
+
+/// Whether an aggregation is one of those that the rule is for.
+fn counts_distinct(plan: &LogicalPlan) -> Result<bool> {
+    let is_distinct =
+        |expr: &Expr| matches!(expr, Expr::AggregateFunction(function) if function.params.distinct);
+    Ok(matches!(plan, LogicalPlan::Aggregate(_)) && operator_holds(plan, is_distinct)?)
 }
 
 /// Whether two keys of an aggregation have the same name, such as a column and its cast: the rule

@@ -53,10 +53,11 @@ pub use precedence::statement;
 
 use comparisons::ExactComparisons;
 use counted_sets::CountedSets;
-use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchemaRef, JoinType, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::analyzer::Analyzer;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
@@ -159,6 +160,9 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
                 Arc::new(GuardedConditions) as _,
                 rule,
             ],
+            // First the sort below gets the limit, then the limit is not needed. In the next pass
+            // that would be a change, which makes one more necessary.
+            "push_down_limit" => vec![Arc::clone(&rule), rule],
             name if KeylessJoins::BEFORE.contains(&name) => vec![Arc::new(KeylessJoins) as _, rule],
             _ => vec![rule],
         });
@@ -168,11 +172,18 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 
 /// Rewrites the expressions of one operator from their leaves up, and keeps the names of their
 /// results, to which the operators above refer.
+///
+/// An operator in which no expression is `such` is left as it is: names are texts, which cost more
+/// than the look.
 fn rewrite_expressions(
     node: LogicalPlan,
+    such: impl Fn(&Expr) -> bool,
     mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
-    rewrite_whole_expressions(node, |expr| expr.transform_up(&mut rewrite))
+    match operator_holds(&node, such)? {
+        true => rewrite_whole_expressions(node, |expr| expr.transform_up(&mut rewrite)),
+        false => Ok(Transformed::no(node)),
+    }
 }
 
 /// Rewrites each expression of one operator at once, and keeps the names of their results.
@@ -192,12 +203,57 @@ fn has_join(plan: &LogicalPlan) -> Result<bool> {
     plan.exists(|node| Ok(matches!(node, LogicalPlan::Join(_))))
 }
 
+/// Whether an operator of the plan, those of subqueries included, is `such`.
+fn has_operator(plan: &LogicalPlan, such: impl Fn(&LogicalPlan) -> bool) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found = such(node);
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
+}
+
+/// Whether the expression is a subquery, or compares with one.
+fn is_subquery(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)
+    )
+}
+
+/// The columns that the expressions of an operator refer to. Those of a table are not among them.
+fn input_schema(node: &LogicalPlan) -> DFSchemaRef {
+    match (node, node.inputs().as_slice()) {
+        // It has those of both sides already, and merging schemas takes long. Filters and keys of
+        // other joins refer to columns that they do not deliver.
+        (LogicalPlan::Join(join), _) if join.join_type == JoinType::Inner => {
+            Arc::clone(&join.schema)
+        }
+        (_, [input]) => Arc::clone(input.schema()),
+        (_, inputs) => Arc::new(merge_schema(inputs)),
+    }
+}
+
+fn is_window(node: &LogicalPlan) -> bool {
+    matches!(node, LogicalPlan::Window(_))
+}
+
+fn is_window_function(expr: &Expr) -> bool {
+    matches!(expr, Expr::WindowFunction(_))
+}
+
 /// Whether an expression of the operator itself holds one that is `such`.
 fn operator_holds(node: &LogicalPlan, such: impl Fn(&Expr) -> bool) -> Result<bool> {
     let mut found = false;
     node.apply_expressions(|expr| {
-        found = found || expr.exists(|e| Ok(such(e)))?;
-        Ok(TreeNodeRecursion::Continue)
+        found = expr.exists(|e| Ok(such(e)))?;
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
     })?;
     Ok(found)
 }
@@ -233,8 +289,8 @@ mod tests {
         }
         assert_eq!(GroupFilters::default().name(), GroupFilters::NAME);
         // Two rules are added before the simplifier, one before each that goes by keys, and one at
-        // the end.
+        // the end; one is there twice.
         let before_keys = KeylessJoins::BEFORE.len();
-        assert_eq!(logical_rules().len(), rules.len() + 3 + before_keys);
+        assert_eq!(logical_rules().len(), rules.len() + 4 + before_keys);
     }
 }

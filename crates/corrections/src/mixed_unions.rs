@@ -1,5 +1,6 @@
 //! Set operations over doubles and decimals.
 
+use super::has_operator;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
@@ -21,6 +22,9 @@ impl AnalyzerRule for MixedUnions {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        if !has_operator(&plan, |node| matches!(node, LogicalPlan::Union(_)))? {
+            return Ok(plan);
+        }
         plan.transform_up_with_subqueries(|node| match node {
             LogicalPlan::Union(union) => in_doubles(union),
             other => Ok(Transformed::no(other)),

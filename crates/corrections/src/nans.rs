@@ -10,9 +10,8 @@ use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray,
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, DFSchema, Result, ScalarValue};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, Result, ScalarValue};
 use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -65,13 +64,17 @@ fn at_root(plan: LogicalPlan, compared: &mut HashSet<Column>) -> Result<LogicalP
 fn everywhere(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     plan.transform_up_with_subqueries(|node| {
         let below = Below::of(&node);
+        let may_make_nan = |expr: &Expr| may_make_nan(expr, &below) && is_float(expr, &below);
+        if !super::operator_holds(&node, may_make_nan)? {
+            return Ok(Transformed::no(node));
+        }
         super::rewrite_whole_expressions(node, |expr| where_it_leaves(expr, false, &below))
     })
 }
 
 /// What the inputs of an operator deliver.
 struct Below {
-    schema: DFSchema,
+    schema: DFSchemaRef,
     /// Floats of aggregates and windows, which may be NaN with a sign.
     aggregates: HashSet<Column>,
 }
@@ -107,7 +110,7 @@ impl Below {
             }
         }
         Below {
-            schema: merge_schema(&node.inputs()),
+            schema: super::input_schema(node),
             aggregates,
         }
     }

@@ -1,6 +1,7 @@
 //! `IN` over a subquery inside a larger condition, with NULL as its third value.
 
 use super::constants::simplified;
+use super::holds;
 use super::null_rules::has_no_nulls;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -31,6 +32,9 @@ impl AnalyzerRule for ThreeValuedIn {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        if !holds(&plan, |expr| matches!(expr, Expr::InSubquery(_)))? {
+            return Ok(plan);
+        }
         let plan = plan.transform_up_with_subqueries(|node| {
             let LogicalPlan::Filter(filter) = node else {
                 return Ok(Transformed::no(node));

@@ -41,7 +41,7 @@ impl AnalyzerRule for NullableSubqueries {
             return Ok(plan);
         }
         let marked = plan.transform_up_with_subqueries(|node| {
-            let node = rewrite_expressions(node, mark)?;
+            let node = rewrite_expressions(node, is_mistaken, mark)?;
             // Columns computed from a marked subquery are nullable too.
             node.map_data(LogicalPlan::recompute_schema)
         })?;

@@ -2,7 +2,7 @@
 
 use super::correlated::{Site, check, constant_value, with_distinct_names};
 use super::null_rules::gives_one_row;
-use super::rewrite_expressions;
+use super::{has_operator, is_subquery, rewrite_expressions};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, not_impl_err};
@@ -31,6 +31,10 @@ impl AnalyzerRule for OneRowSubqueries {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let has_subquery = |node: &LogicalPlan| matches!(node, LogicalPlan::Subquery(_));
+        if !has_operator(&plan, has_subquery)? {
+            return Ok(plan);
+        }
         let mut changed = false;
         let renamed = Cell::new(0);
         let plan = plan.transform_up_with_subqueries(|node| {
@@ -51,7 +55,7 @@ impl AnalyzerRule for OneRowSubqueries {
             if let LogicalPlan::Aggregate(_) = &node {
                 refuse_joins(&node)?;
             }
-            let node = rewrite_expressions(node, corrected)?;
+            let node = rewrite_expressions(node, is_subquery, corrected)?;
             changed |= node.transformed;
             // What was never NULL may be now, there and in the columns computed from it.
             match changed {

@@ -1,7 +1,7 @@
 //! `ORDER BY` inside aggregates.
 
 use super::delegated::as_in;
-use super::rewrite_expressions;
+use super::{has_operator, operator_holds, rewrite_expressions};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -30,8 +30,15 @@ impl AnalyzerRule for OrderedAggregates {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let has_order = |node: &LogicalPlan| match node {
+            LogicalPlan::Aggregate(_) => operator_holds(node, is_ordered).unwrap_or(true),
+            node => matches!(node, LogicalPlan::Distinct(Distinct::On(_))),
+        };
+        if !has_operator(&plan, has_order)? {
+            return Ok(plan);
+        }
         let plan = plan.transform_up_with_subqueries(|node| match node {
-            LogicalPlan::Aggregate(_) => rewrite_expressions(node, with_new_keys),
+            LogicalPlan::Aggregate(_) => rewrite_expressions(node, is_ordered, with_new_keys),
             LogicalPlan::Distinct(Distinct::On(mut on)) => {
                 // It becomes an aggregate with this order.
                 let changed = on.sort_expr.as_mut().is_some_and(keep_new_keys);
@@ -42,6 +49,10 @@ impl AnalyzerRule for OrderedAggregates {
         })?;
         Ok(plan.data)
     }
+}
+
+fn is_ordered(expr: &Expr) -> bool {
+    matches!(expr, Expr::AggregateFunction(function) if !function.params.order_by.is_empty())
 }
 
 fn with_new_keys(expr: Expr) -> Result<Transformed<Expr>> {

@@ -1,6 +1,6 @@
 //! Types of the columns of an outer query, as its rows will have them.
 
-use super::{holds, operator_holds};
+use super::{holds, is_subquery, operator_holds};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, ExprSchema, Result};
@@ -24,6 +24,9 @@ impl AnalyzerRule for OuterTypes {
     }
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        if !holds(&plan, is_subquery)? {
+            return Ok(plan);
+        }
         plan.transform_up_with_subqueries(|node| {
             let widened = is_correlated(&node)?
                 && node.inputs().into_iter().try_fold(false, |found, input| {

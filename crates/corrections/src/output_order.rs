@@ -5,6 +5,7 @@
 //! `t.c1`. [`OutputOrder`] writes such a key as a call of [`OUTPUT`], which no planner resolves,
 //! and [`OutputKeys`] makes it the column.
 
+use super::has_operator;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
@@ -160,6 +161,9 @@ impl AnalyzerRule for OutputKeys {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        if !has_operator(&plan, |node| matches!(node, LogicalPlan::Sort(_)))? {
+            return Ok(plan);
+        }
         plan.transform_up_with_subqueries(|node| {
             let LogicalPlan::Sort(mut sort) = node else {
                 return Ok(Transformed::no(node));

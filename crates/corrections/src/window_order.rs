@@ -1,7 +1,7 @@
 //! Windows that are ordered by what they are partitioned by.
 
 use super::frame_keys::counts;
-use super::rewrite_expressions;
+use super::{has_operator, is_window, is_window_function, rewrite_expressions};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
@@ -23,13 +23,16 @@ impl AnalyzerRule for WindowOrder {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        if !has_operator(&plan, is_window)? {
+            return Ok(plan);
+        }
         plan.transform_up_with_subqueries(|node| {
             let LogicalPlan::Window(window) = &node else {
                 return Ok(Transformed::no(node));
             };
             // Two that become equal would be taken for a common part of expressions.
             let mut taken: Vec<Expr> = window.window_expr.clone();
-            rewrite_expressions(node, |expr| {
+            rewrite_expressions(node, is_window_function, |expr| {
                 let Expr::WindowFunction(function) = &expr else {
                     return Ok(Transformed::no(expr));
                 };

@@ -26,6 +26,9 @@ impl AnalyzerRule for OneZero {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        if !super::has_operator(&plan, has_keys)? {
+            return Ok(plan);
+        }
         plan.transform_up_with_subqueries(|node| match node {
             LogicalPlan::Sort(mut sort) => {
                 let changed = in_first_keys(&mut sort.expr, sort.input.schema())?;
@@ -45,7 +48,7 @@ impl AnalyzerRule for OneZero {
             LogicalPlan::Window(Window { ref input, .. })
             | LogicalPlan::Aggregate(Aggregate { ref input, .. }) => {
                 let schema = Arc::clone(input.schema());
-                super::rewrite_expressions(node, |expr| in_function(expr, &schema))
+                super::rewrite_expressions(node, is_ordered, |expr| in_function(expr, &schema))
             }
             other => Ok(Transformed::no(other)),
         })
@@ -73,15 +76,39 @@ impl OptimizerRule for BothZeros {
         plan: LogicalPlan,
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        super::rewrite_expressions(plan, |expr| match expr {
+        super::rewrite_expressions(plan, has_zero, |expr| match expr {
             Expr::InList(list) => Ok(with_both_zeros(list)),
             other => Ok(Transformed::no(other)),
         })
     }
 }
 
-fn with_both_zeros(mut list: InList) -> Transformed<Expr> {
-    let other_zero = |item: &Expr| match item {
+/// Whether an operator may have keys that [`OneZero`] looks at.
+fn has_keys(node: &LogicalPlan) -> bool {
+    match node {
+        LogicalPlan::Sort(sort) => sort.expr.len() > 1,
+        LogicalPlan::Aggregate(_) => super::operator_holds(node, is_ordered).unwrap_or(true),
+        LogicalPlan::Distinct(Distinct::On(_)) | LogicalPlan::Window(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether the expression is a function with keys.
+fn is_ordered(expr: &Expr) -> bool {
+    match expr {
+        Expr::WindowFunction(_) => true,
+        Expr::AggregateFunction(function) => !function.params.order_by.is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether the expression is a list with a float that is 0.
+fn has_zero(expr: &Expr) -> bool {
+    matches!(expr, Expr::InList(list) if list.list.iter().any(|item| other_zero(item).is_some()))
+}
+
+fn other_zero(item: &Expr) -> Option<Expr> {
+    match item {
         Expr::Literal(ScalarValue::Float64(Some(number)), _) if *number == 0.0 => {
             Some(lit(-number))
         }
@@ -89,7 +116,10 @@ fn with_both_zeros(mut list: InList) -> Transformed<Expr> {
             Some(lit(-number))
         }
         _ => None,
-    };
+    }
+}
+
+fn with_both_zeros(mut list: InList) -> Transformed<Expr> {
     let mut zeros = list.list.iter().filter_map(other_zero);
     // With both in the list, each is the other zero of one.
     let missing = zeros.find(|zero| !list.list.contains(zero));

@@ -166,12 +166,12 @@ impl Star {
     fn matches(&self, join: &Join) -> bool {
         let mut node = join;
         for dimension in self.dimensions.iter().rev() {
-            if *node.left != *dimension.plan {
+            if !same(&node.left, &dimension.plan) {
                 return false;
             }
             match node.right.as_ref() {
                 LogicalPlan::Join(next) => node = next,
-                leaf => return *leaf == *self.fact,
+                _ => return same(&node.right, &self.fact),
             }
         }
         false
@@ -194,6 +194,10 @@ impl Star {
         }
         Ok(Arc::unwrap_or_clone(probe))
     }
+}
+
+fn same(one: &Arc<LogicalPlan>, other: &Arc<LogicalPlan>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
 }
 
 /// Collects the leaves and equalities of a tree of inner equi-joins.
@@ -263,12 +267,22 @@ pub(crate) fn kept_share(plan: &LogicalPlan, props: &ExecutionProps) -> f64 {
 
 fn sampled_share(predicate: &Expr, input: &LogicalPlan, props: &ExecutionProps) -> Option<f64> {
     let table = placed_table(input)?;
+    let unaliased = unqualify(predicate.clone(), table.name());
+    if unaliased.is_volatile() {
+        return share_of_sample(&table, &unaliased, props);
+    }
+    table
+        .shares()
+        .of(&unaliased, || share_of_sample(&table, &unaliased, props))
+}
+
+/// The share of a sample's rows for which `predicate`, of columns of `table`, is true.
+fn share_of_sample(table: &PlacedTable, predicate: &Expr, props: &ExecutionProps) -> Option<f64> {
     let columns = predicate.column_refs();
     let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
     let sample = table.sample(SAMPLE_ROWS, &names).ok()?;
     let schema = DFSchema::try_from_qualified_schema(table.name(), &sample.schema()).ok()?;
-    let unaliased = unqualify(predicate.clone(), table.name());
-    let physical = create_physical_expr(&unaliased, &schema, props, &Default::default()).ok()?;
+    let physical = create_physical_expr(predicate, &schema, props, &Default::default()).ok()?;
     let kept = physical
         .evaluate(&sample)
         .ok()?

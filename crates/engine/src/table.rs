@@ -10,9 +10,10 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::{Result, Statistics};
-use std::collections::HashSet;
+use datafusion::logical_expr::Expr;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// How a scan returns a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,7 @@ pub struct PlacedTable {
     staged: Vec<AtomicBool>,
     rows: usize,
     statistics: RwLock<Arc<Statistics>>,
+    shares: Shares,
     /// Rows that were added later: groups with columns of their own, in the order of the rows.
     later: Vec<Arc<PlacedTable>>,
 }
@@ -87,6 +89,7 @@ impl PlacedTable {
             staged,
             rows,
             statistics,
+            shares: Shares::default(),
             later: Vec::new(),
         })
     }
@@ -111,6 +114,7 @@ impl PlacedTable {
             staged: staged.collect(),
             rows: self.rows,
             statistics: RwLock::new(self.statistics()),
+            shares: Shares::default(),
             later,
         })
     }
@@ -161,6 +165,11 @@ impl PlacedTable {
     pub fn domain_bytes(&self) -> u64 {
         let columns = self.groups().flat_map(|group| &group.columns);
         columns.map(PlacedColumn::domain_bytes).sum()
+    }
+
+    /// What samples have shown of filters.
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.shares
     }
 
     /// Statistics for the planner.
@@ -257,6 +266,34 @@ impl PlacedTable {
             .map(|i| part(i * (self.rows - RUN) / runs, RUN))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(arrow::compute::concat_batches(&schema, &parts)?)
+    }
+}
+
+/// Shares of a table's rows that filters keep.
+///
+/// They are sampled once: rows never change, and planning asks for the same filter in every pass.
+#[derive(Debug, Default)]
+pub(crate) struct Shares(Mutex<HashMap<Expr, Option<f64>>>);
+
+/// Filters whose shares are kept; beyond it all are sampled again.
+const MOST_SHARES: usize = 256;
+
+impl Shares {
+    /// The share of `filter`, which `sampled` finds out if it is not known.
+    pub fn of(&self, filter: &Expr, sampled: impl FnOnce() -> Option<f64>) -> Option<f64> {
+        // Entries are added as a whole, so a panic elsewhere leaves them consistent.
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(share) = known().get(filter) {
+            return *share;
+        }
+        // Not under the lock: other statements plan meanwhile.
+        let share = sampled();
+        let mut known = known();
+        if known.len() >= MOST_SHARES {
+            known.clear();
+        }
+        known.insert(filter.clone(), share);
+        share
     }
 }
 

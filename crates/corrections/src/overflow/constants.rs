@@ -2,7 +2,7 @@
 
 use super::{computes, is_arithmetic};
 use crate::constants::evaluated;
-use crate::{operator_holds, rewrite_expressions};
+use crate::rewrite_expressions;
 use arrow::array::new_empty_array;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
@@ -34,11 +34,7 @@ impl OptimizerRule for CheckedConstants {
         plan: LogicalPlan,
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        // Most operators have none, and the optimizer asks in every pass.
-        if !operator_holds(&plan, computes)? {
-            return Ok(Transformed::no(plan));
-        }
-        rewrite_expressions(plan, |expr| {
+        rewrite_expressions(plan, computes, |expr| {
             Ok(match expr {
                 Expr::BinaryExpr(binary) if binary.op.supports_propagation() => negated(binary),
                 other => constant(other),

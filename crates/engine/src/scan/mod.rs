@@ -373,17 +373,19 @@ impl ExecutionPlan for PlacedScanExec {
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        let mut statistics = self
-            .table
-            .statistics()
-            .as_ref()
-            .clone()
-            .project(Some(&self.projection));
-        // `project` keeps the bytes of the whole table, which would make a key of a wide table look
-        // like the larger side of a join.
+        let of_table = self.table.statistics();
         let columns = self.projection.iter().map(|&i| &self.table.columns()[i]);
+        // Of these columns alone: the bytes of the whole table would make a key of a wide table
+        // look like the larger side of a join.
         let bytes: usize = columns.map(|c| c.output_bytes() as usize).sum();
-        statistics.total_byte_size = Precision::Exact(bytes);
+        let columns = self.projection.iter();
+        let mut statistics = Statistics {
+            num_rows: of_table.num_rows,
+            total_byte_size: Precision::Exact(bytes),
+            column_statistics: columns
+                .map(|&i| of_table.column_statistics[i].clone())
+                .collect(),
+        };
         if !self.filters.is_empty() {
             statistics = statistics.to_inexact();
         }
