@@ -1,5 +1,6 @@
 //! Rows that a client sends, until all have come.
 
+use super::binary_rows::BinaryRows;
 use super::copy::{CopyFormat, CopyIn};
 use super::errors::error;
 use super::fields::{FieldFormat, Fields};
@@ -13,49 +14,56 @@ pub(crate) struct Arriving {
     /// The statement.
     pub text: String,
     pub copy: CopyIn,
+    rows: Rows,
+}
+
+/// Rows in one of the two forms.
+enum Rows {
+    Texts(Texts),
+    Binary(Box<BinaryRows>),
+}
+
+/// Rows whose values are texts.
+struct Texts {
     fields: Vec<FieldRef>,
     data: Fields,
     values: Vec<LargeStringBuilder>,
 }
 
-fn field_format(format: &CopyFormat) -> PgWireResult<FieldFormat> {
-    match format {
-        CopyFormat::Text { delimiter, null } => Ok(FieldFormat {
-            csv: false,
-            delimiter: *delimiter as u8,
-            null: null.clone(),
-            header: false,
-        }),
-        CopyFormat::Csv {
-            delimiter,
-            null,
-            header,
-        } => Ok(FieldFormat {
-            csv: true,
-            delimiter: *delimiter as u8,
-            null: null.clone(),
-            header: *header,
-        }),
-        CopyFormat::Binary => Err(error(
-            "0A000",
-            "COPY FROM STDIN takes text and CSV, not the binary format",
-        )),
-    }
-}
-
 impl Arriving {
     /// Rows for these columns.
-    ///
-    /// # Errors
-    /// A format that cannot be read.
-    pub fn new(text: &str, copy: &CopyIn, fields: Vec<FieldRef>) -> PgWireResult<Self> {
-        Ok(Arriving {
+    pub fn new(text: &str, copy: &CopyIn, fields: Vec<FieldRef>) -> Self {
+        let texts = |format: FieldFormat| {
+            Rows::Texts(Texts {
+                data: Fields::new(format),
+                values: fields.iter().map(|_| LargeStringBuilder::new()).collect(),
+                fields: fields.clone(),
+            })
+        };
+        let rows = match &copy.format {
+            CopyFormat::Text { delimiter, null } => texts(FieldFormat {
+                csv: false,
+                delimiter: *delimiter as u8,
+                null: null.clone(),
+                header: false,
+            }),
+            CopyFormat::Csv {
+                delimiter,
+                null,
+                header,
+            } => texts(FieldFormat {
+                csv: true,
+                delimiter: *delimiter as u8,
+                null: null.clone(),
+                header: *header,
+            }),
+            CopyFormat::Binary => Rows::Binary(Box::new(BinaryRows::new(fields))),
+        };
+        Arriving {
             text: text.to_owned(),
             copy: copy.clone(),
-            data: Fields::new(field_format(&copy.format)?),
-            values: fields.iter().map(|_| LargeStringBuilder::new()).collect(),
-            fields,
-        })
+            rows,
+        }
     }
 
     /// Takes further data.
@@ -63,9 +71,10 @@ impl Arriving {
     /// # Errors
     /// Data of another form, or a row with too many or too few values.
     pub fn more(&mut self, bytes: &[u8]) -> PgWireResult<()> {
-        let (values, fields) = (&mut self.values, &self.fields);
-        self.data
-            .more(bytes, &mut |row, given| add(values, fields, row, given))
+        match &mut self.rows {
+            Rows::Texts(texts) => texts.more(bytes),
+            Rows::Binary(rows) => rows.more(bytes),
+        }
     }
 
     /// The values as arrays, when all have come.
@@ -73,6 +82,21 @@ impl Arriving {
     /// # Errors
     /// As [`Arriving::more`], and texts in a column of bytes that are none.
     pub fn columns(&mut self) -> PgWireResult<Vec<ArrayRef>> {
+        match &mut self.rows {
+            Rows::Texts(texts) => texts.columns(),
+            Rows::Binary(rows) => rows.columns(),
+        }
+    }
+}
+
+impl Texts {
+    fn more(&mut self, bytes: &[u8]) -> PgWireResult<()> {
+        let (values, fields) = (&mut self.values, &self.fields);
+        self.data
+            .more(bytes, &mut |row, given| add(values, fields, row, given))
+    }
+
+    fn columns(&mut self) -> PgWireResult<Vec<ArrayRef>> {
         let (values, fields) = (&mut self.values, &self.fields);
         self.data
             .finish(&mut |row, given| add(values, fields, row, given))?;

@@ -6,11 +6,14 @@ use super::clients::Clients;
 use super::json::JsonObject;
 use super::rewrite::rewrite;
 use super::variables::{SERVER_VERSION, Variables};
-use arrow::array::{ArrayRef, Int32Array, StringArray};
+use arrow::array::{ArrayRef, Int32Array, ListBuilder, StringArray, StringBuilder};
 use arrow::datatypes::DataType;
 use datafusion::common::cast::as_string_array;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
+use datafusion::sql::sqlparser::ast::Ident;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
@@ -50,6 +53,7 @@ pub(crate) fn add(engine: &SharedEngine, clients: &Clients) -> std::result::Resu
     let seen = ScalarValue::Boolean(Some(true));
     context.register_udf(always("pg_collation_is_visible", vec![Int32], seen));
     context.register_udf(number_of_type());
+    context.register_udf(parts_of_name());
     context.register_udf(ScalarUDF::from(JsonObject::new()));
     context.register_udf(setting());
     Ok(())
@@ -83,6 +87,38 @@ fn number_of_type() -> ScalarUDF {
         let numbers: Int32Array = names.iter().map(|name| oid_of(name?)).collect();
         Arc::new(numbers)
     })
+}
+
+/// `parse_ident(name)`: the parts of a name; none for what is no name.
+///
+/// In the place of the catalog's own, which takes spaces around points for a part: the ingestion of
+/// ADBC asks for the columns of `"public" . "t"`.
+fn parts_of_name() -> ScalarUDF {
+    let texts = DataType::new_list(DataType::Utf8, true);
+    of_text("parse_ident", texts, |names| {
+        let mut parts = ListBuilder::new(StringBuilder::new());
+        for name in names {
+            match name {
+                Some(name) => parts.append_value(name_parts(name).into_iter().map(Some)),
+                None => parts.append_null(),
+            }
+        }
+        Arc::new(parts.finish())
+    })
+}
+
+fn name_parts(name: &str) -> Vec<String> {
+    let dialect = PostgreSqlDialect {};
+    let parser = Parser::new(&dialect).try_with_sql(name);
+    let parts = parser.and_then(|mut parser| parser.parse_multipart_identifier());
+    let plain = |part: Ident| match part.quote_style {
+        Some(_) => part.value,
+        None => part.value.to_lowercase(),
+    };
+    parts.map_or_else(
+        |_| Vec::new(),
+        |parts| parts.into_iter().map(plain).collect(),
+    )
 }
 
 /// A function of one text.
@@ -172,4 +208,22 @@ impl Rewriter {
 pub(crate) fn text_row(name: &str, value: &str) -> Option<arrow::array::RecordBatch> {
     let value: StringArray = [Some(value)].into_iter().collect();
     arrow::array::RecordBatch::try_from_iter([(name, Arc::new(value) as _)]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_postgresql_does() {
+        assert_eq!(
+            name_parts("Public . \"My \"\"T\"\"\""),
+            ["public", "My \"T\""]
+        );
+        assert_eq!(name_parts("\"a.b\".c"), ["a.b", "c"]);
+        assert_eq!(name_parts("t"), ["t"]);
+        for no_name in ["", "a.", ".a", "\"a", "a b", "1"] {
+            assert!(name_parts(no_name).is_empty(), "{no_name}");
+        }
+    }
 }

@@ -47,9 +47,11 @@ where
     let found = found.await.map_err(lost)?;
     let fields = found.map_err(|e| of_statement(e, text, Why::Asked))?;
     let count = i16::try_from(fields.len()).map_err(|_| error("54011", "too many columns"))?;
-    connection.set_arriving(Some(Arriving::new(text, copy, fields)?));
-    // Text, as a whole and in each column.
-    let response = CopyInResponse::new(0, count, vec![0; count as usize]);
+    connection.set_arriving(Some(Arriving::new(text, copy, fields)));
+    let code = copy.format.code();
+    // As a whole and in each column.
+    let columns = vec![i16::from(code); count as usize];
+    let response = CopyInResponse::new(code, count, columns);
     client.send(Message::CopyInResponse(response)).await?;
     client.set_state(PgWireConnectionState::CopyInProgress(is_extended));
     Ok(())

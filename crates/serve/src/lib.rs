@@ -6,7 +6,8 @@
 //!                 ├─► extended.rs  prepared statements, parameters, portals
 //!                 └─► clients.rs   cancel requests
 //!                        │ action.rs: BEGIN, SET, SHOW, COPY ... or a statement of the engine
-//!                        │ copy_in.rs: rows from the client (arriving.rs, fields.rs)
+//!                        │ copy_in.rs: rows from the client (arriving.rs, fields.rs,
+//!                        │ binary_rows.rs)
 //!                        ▼
 //!                     running.rs   a thread with the session ── bounded channel ──► rows
 //!
@@ -18,6 +19,7 @@
 mod access;
 mod action;
 mod arriving;
+mod binary_rows;
 mod catalog;
 mod clients;
 mod connection;

@@ -92,6 +92,17 @@ async def main():
     except asyncio.TimeoutError:
         pass
     assert await c.fetchval("SELECT 1") == 1
+    await c.execute("CREATE TABLE arrived (a INT, b TEXT, c DOUBLE PRECISION, d DECIMAL(10,2),"
+        " e DATE, f TIMESTAMP, g BYTEA, h BOOLEAN, i BIGINT)")
+    moment = datetime.datetime(2024, 2, 29, 1, 2, 3, 500000)
+    records = [(n, f"n{n}" if n % 3 else None, n / 2, decimal.Decimal(n) / 4,
+        datetime.date(1970 + n % 90, 2, 3), moment + datetime.timedelta(microseconds=n),
+        bytes([n % 256]), None if n % 5 == 0 else n % 2 == 0, -n << 40) for n in range(20000)]
+    said = await c.copy_records_to_table("arrived", records=records)
+    assert said == "COPY 20000", said
+    assert [tuple(r) for r in await c.fetch("SELECT * FROM arrived ORDER BY a")] == records
+    said = await c.copy_records_to_table("arrived", records=[("x", -1)], columns=["b", "a"])
+    assert await c.fetchrow("SELECT a, b, c FROM arrived WHERE a < 0") == (-1, "x", None)
     await c.close()
     pool = await asyncpg.create_pool(host="127.0.0.1", port=PORT, user="tester",
         database="tierloom", min_size=60, max_size=60)
@@ -135,6 +146,18 @@ for sql in QUERIES:
 with c.cursor() as cur:
     cur.execute("SELECT a, b FROM t ORDER BY a")
     assert cur.fetchall() == [(1, "one"), (2, ""), (3, None)]
+import datetime
+t = pyarrow.table({"a": [1, 2, None], "b": ["x", None, ""], "c": [0.5, None, 2.5],
+    "d": [True, None, False], "e": [datetime.date(2024, 2, 29), None, datetime.date(1970, 1, 1)]})
+with c.cursor() as cur:
+    assert cur.adbc_ingest("ingested", t, mode="create") == 3
+    assert cur.adbc_ingest("ingested", t, mode="append") == 3
+    cur.execute("SELECT a, b, c, d, e FROM ingested ORDER BY a, b")
+    back = cur.fetch_arrow_table()
+    assert back.num_rows == 6
+    assert sorted(back["a"].drop_null().to_pylist()) == [1, 1, 2, 2], back
+    assert set(back["b"].to_pylist()) == {"x", None, ""}, back
+    assert set(back["e"].to_pylist()) == set(t["e"].to_pylist()), back
 print("done")
 "#
     );
