@@ -56,7 +56,8 @@ impl SqlSession {
         if values.is_empty() {
             return self.run(piece, sink, watch);
         }
-        if !self.gives_rows(piece) {
+        let is_query = || parse(self.catalog.engine(), piece).is_ok_and(|p| is_query(&p));
+        if !is_query() {
             return self.run(&self.filled_in(piece, &values)?, sink, watch);
         }
         self.guarded(piece, watch, |session| {
@@ -138,9 +139,12 @@ impl SqlSession {
                 let known = || known.get(&format!("${}", at + 1)).cloned().flatten();
                 named.or_else(known).unwrap_or(DataType::Utf8)
             };
+            let parameters = (0..count).map(inferred).collect();
+            let parsed = parse(self.catalog.engine(), piece)?;
+            let columns = self.returned_columns(&parsed, watch)?;
             return Ok(Described {
-                parameters: (0..count).map(inferred).collect(),
-                columns: None,
+                parameters,
+                columns,
             });
         }
         if count == 0 {

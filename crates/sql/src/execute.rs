@@ -1,6 +1,6 @@
 //! Runs statements one after the other.
 
-use super::change::is_change;
+use super::change::{is_change, returns};
 use super::error::SqlError;
 use super::planner::parse;
 use super::replay::LastingEffect;
@@ -42,7 +42,8 @@ impl SqlSession {
             Ok(Statement::DataFusion) => {
                 check_levels(piece, piece.levels).is_ok()
                     && stack::with(piece.levels, || {
-                        parse(self.catalog.engine(), piece).is_ok_and(|p| is_query(&p))
+                        parse(self.catalog.engine(), piece)
+                            .is_ok_and(|p| is_query(&p) || returns(&p))
                     })
             }
             _ => false,
@@ -155,7 +156,7 @@ impl SqlSession {
         // Before planning, so that it plans with what others that changed the same have left.
         let _held = self.shared.hold(changed_by(&parsed), watch)?;
         if is_change(&parsed) {
-            return self.change(&parsed, start, watch);
+            return self.change(&parsed, start, sink, watch);
         }
         let logical = self.planner().logical(parsed.clone())?;
         let prepare = prepared::executes(&logical).and_then(|name| self.replay.prepared(name));
@@ -163,7 +164,7 @@ impl SqlSession {
         if let Some(query) = prepare.and_then(|p| prepared::with_parameters(&p, &parsed)) {
             if is_change(&query) {
                 let _held = self.shared.hold(changed_by(&query), watch)?;
-                return self.change(&query, start, watch);
+                return self.change(&query, start, sink, watch);
             }
             let plan = self
                 .planner()

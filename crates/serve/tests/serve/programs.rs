@@ -50,6 +50,11 @@ with psycopg.connect(url, autocommit=True) as c:
         pass
     rows = c.execute("SELECT a, b FROM arrived ORDER BY a").fetchall()
     assert rows == [(1, "x\ty\n\\"), (2, None), (3, "")], rows
+    for n in range(8):  # Prepared by the client from the sixth time on.
+        cur = c.execute("UPDATE arrived SET b = %s WHERE a = %s RETURNING a, upper(b)", (f"n{n}", 2))
+        assert (cur.fetchall(), cur.rowcount) == ([(2, f"N{n}")], 1), n
+    cur = c.execute("INSERT INTO arrived VALUES (%s, 'new') RETURNING a + %s", (7, 1))
+    assert (cur.fetchall(), cur.statusmessage) == ([(8,)], "INSERT 0 1"), cur.statusmessage
     with c.cursor() as cur:
         seen = sum(len(row) for row in cur.stream("SELECT a FROM n"))
         assert seen == 20000, seen

@@ -9,13 +9,14 @@ use super::ask::{Work, query};
 use super::assign::assigned;
 use super::extra::ExtraTables;
 use super::literals::exact;
+use super::returning::{Changed, Meant, Returning};
 use super::rules::Rules;
 use super::target::{Target, column_name, quoted};
 use super::verify::{check_values, rows_provider};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Insert, ObjectName, Query, SelectItem, SetExpr, TableObject, Value,
+    Expr, Ident, Insert, ObjectName, OnInsert, Query, SelectItem, SetExpr, TableObject, Value,
 };
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,7 +29,11 @@ pub(super) struct NewRows {
 }
 
 impl SqlSession {
-    pub(super) fn insert(&mut self, insert: &Insert, work: &mut Work<'_>) -> Result<u64, SqlError> {
+    pub(super) fn insert(
+        &mut self,
+        insert: &Insert,
+        work: &mut Work<'_>,
+    ) -> Result<Changed, SqlError> {
         refuse_other_forms(insert)?;
         let TableObject::TableName(name) = &insert.table else {
             return Err(SqlError::input("expected the name of a table after INTO"));
@@ -39,24 +44,38 @@ impl SqlSession {
             Some(source) => self.rows_of(&target, &columns, source.as_ref().clone(), work)?,
             None => self.completed(&target, &[], Vec::new(), 1, work)?,
         };
-        self.append(&target, rows, work)
+        let alias = insert.table_alias.as_ref();
+        let alias = alias.map_or_else(|| quoted(&target.short), |alias| alias.alias.clone());
+        let items = insert.returning.as_ref();
+        let returning = Returning { items, alias };
+        match &insert.on {
+            Some(OnInsert::OnConflict(conflict)) => {
+                self.insert_unless(&target, rows, conflict, returning, work)
+            }
+            _ => self.append(&target, rows, returning, work),
+        }
     }
 
-    /// Checks new rows and puts the version with them in the table's place; returns their number.
-    fn append(
+    /// Checks new rows and puts the version with them in the table's place.
+    pub(super) fn append(
         &mut self,
         target: &Target,
         rows: NewRows,
+        returning: Returning<'_>,
         work: &mut Work<'_>,
-    ) -> Result<u64, SqlError> {
+    ) -> Result<Changed, SqlError> {
+        let new = Meant::From(target.table.all_rows() as u64);
         let count = rows.count as u64;
         if count == 0 {
-            return Ok(0);
+            let returned = self.returned(returning, &target.table, new, work)?;
+            return Ok(Changed { rows: 0, returned });
         }
         self.verify_new(target, &rows, work)?;
         let next = self.with_new(target, rows, work)?;
+        let returned = self.returned(returning, &next, new, work)?;
         self.swap(&target.name, next, Arc::clone(&target.rules))?;
-        Ok(count)
+        let rows = count;
+        Ok(Changed { rows, returned })
     }
 
     /// The columns of a table that values for `columns` go into, all of them if none is named.
@@ -112,7 +131,12 @@ impl SqlSession {
                 fitting.push(assigned(values, field.name(), field.data_type())?);
             }
             let rows = session.completed(&target, &indices, fitting, count, &mut work)?;
-            session.append(&target, rows, &mut work)
+            let nothing = Returning {
+                items: None,
+                alias: quoted(&target.short),
+            };
+            let changed = session.append(&target, rows, nothing, &mut work)?;
+            Ok(changed.rows)
         })
     }
 
@@ -236,7 +260,7 @@ impl SqlSession {
 }
 
 /// New rows as a batch.
-fn batch(target: &Target, rows: &NewRows) -> Result<RecordBatch, SqlError> {
+pub(super) fn batch(target: &Target, rows: &NewRows) -> Result<RecordBatch, SqlError> {
     let fields = target.schema().fields().iter().zip(&rows.columns);
     let fields = fields.map(|(f, v)| Field::new(f.name(), v.data_type().clone(), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -248,15 +272,16 @@ fn batch(target: &Target, rows: &NewRows) -> Result<RecordBatch, SqlError> {
 /// What INSERT of other systems has beside this.
 fn refuse_other_forms(insert: &Insert) -> Result<(), SqlError> {
     let refused = [
-        (insert.on.is_some(), "ON CONFLICT"),
-        (insert.returning.is_some(), "RETURNING"),
+        (
+            matches!(insert.on, Some(OnInsert::DuplicateKeyUpdate(_))),
+            "ON DUPLICATE KEY",
+        ),
         (insert.output.is_some(), "OUTPUT"),
         (insert.overwrite, "OVERWRITE"),
         (insert.or.is_some() || insert.replace_into, "OR REPLACE"),
         (insert.ignore, "IGNORE"),
         (insert.partitioned.is_some(), "PARTITION"),
         (!insert.assignments.is_empty(), "SET"),
-        (insert.table_alias.is_some(), "an alias"),
         (insert.multi_table_insert_type.is_some(), "ALL or FIRST"),
         (insert.format_clause.is_some(), "FORMAT"),
     ];

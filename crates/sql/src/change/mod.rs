@@ -15,12 +15,14 @@
 mod alter;
 mod ask;
 mod assign;
+mod conflict;
 mod create;
 mod declared;
 mod extra;
 mod insert;
 mod literals;
 mod numbered;
+mod returning;
 mod rows;
 mod rules;
 mod schemas;
@@ -30,7 +32,7 @@ mod verify;
 mod version;
 
 use super::error::SqlError;
-use super::run::{Outcome, Watch, said};
+use super::run::{Outcome, Sink, Watch, said};
 use super::session::SqlSession;
 use ask::Work;
 use datafusion::sql::parser::Statement as Parsed;
@@ -41,6 +43,7 @@ use target::quoted;
 
 pub(super) use assign::assigned;
 pub(super) use extra::ExtraTables;
+pub(super) use returning::returns;
 pub(super) use rules::Rules;
 
 /// Whether a statement is one of those that [`SqlSession::change`] runs.
@@ -77,6 +80,7 @@ impl SqlSession {
         &mut self,
         parsed: &Parsed,
         start: Instant,
+        sink: &mut dyn Sink,
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
         let parsed = self.spelled(parsed)?;
@@ -85,9 +89,15 @@ impl SqlSession {
             return Err(SqlError::input("expected a statement that changes a table"));
         };
         let (rows, message) = match ast.as_ref() {
-            Ast::Insert(insert) => counted(self.insert(insert, &mut work)?, "inserted"),
-            Ast::Delete(delete) => counted(self.delete(delete, &mut work)?, "deleted"),
-            Ast::Update(update) => counted(self.update(update, &mut work)?, "updated"),
+            Ast::Insert(insert) => {
+                counted(self.insert(insert, &mut work)?.deliver(sink)?, "inserted")
+            }
+            Ast::Delete(delete) => {
+                counted(self.delete(delete, &mut work)?.deliver(sink)?, "deleted")
+            }
+            Ast::Update(update) => {
+                counted(self.update(update, &mut work)?.deliver(sink)?, "updated")
+            }
             Ast::Truncate(truncate) => {
                 let names = self.truncate(truncate, &mut work)?;
                 (None, format!("emptied {}", names.join(", ")))

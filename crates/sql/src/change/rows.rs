@@ -11,11 +11,13 @@ use super::extra::ExtraTables;
 use super::insert::given_or_default;
 use super::literals::exact;
 use super::numbered::{NumberedTable, POSITION};
+use super::returning::{Changed, Meant, Returning};
 use super::rules::Key;
 use super::target::{Target, column_name, quoted, reference};
 use super::verify::{check_values, provider};
 use super::version::{NewValues, Replaced};
 use arrow::array::{ArrayRef, AsArray, BooleanBufferBuilder};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::UInt64Type;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, ObjectName, SelectItem,
@@ -30,7 +32,11 @@ use tierloom_engine::PlacedTable;
 const NUMBERED: &str = "numbered";
 
 impl SqlSession {
-    pub(super) fn delete(&mut self, delete: &Delete, work: &mut Work<'_>) -> Result<u64, SqlError> {
+    pub(super) fn delete(
+        &mut self,
+        delete: &Delete,
+        work: &mut Work<'_>,
+    ) -> Result<Changed, SqlError> {
         refuse_other_deletes(delete)?;
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
         let [table] = from.as_slice() else {
@@ -40,37 +46,39 @@ impl SqlSession {
         };
         let (target, factor, alias) = self.numbered(table)?;
         let using = delete.using.iter().flatten().cloned();
-        let count = match &delete.selection {
-            None if delete.using.is_none() => target.table.all_rows() as u64,
+        let items = delete.returning.as_ref();
+        let returning = |alias: Ident| Returning { items, alias };
+        match &delete.selection {
+            None if delete.using.is_none() => {
+                let rows = target.table.all_rows() as u64;
+                let all = Meant::From(0);
+                let returned = self.returned(returning(alias), &target.table, all, work)?;
+                self.empty(&target, work)?;
+                Ok(Changed { rows, returned })
+            }
             selection => {
                 let from = std::iter::once(factor).chain(using).collect();
                 let query = select(vec![position(&alias)], from, selection.clone())?;
                 let rows = self.ask(query, numbered_rows(&target)?, work)?;
-                return self.delete_rows(&target, &rows.column(0)?, work);
+                let gone = marked(&target, &rows.column(0)?);
+                let these = Meant::At(gone.set_indices().map(|row| row as u64).collect());
+                let returned = self.returned(returning(alias), &target.table, these, work)?;
+                let rows = self.delete_rows(&target, &gone, work)?;
+                Ok(Changed { rows, returned })
             }
-        };
-        self.empty(&target, work)?;
-        Ok(count)
+        }
     }
 
     fn delete_rows(
         &mut self,
         target: &Target,
-        positions: &ArrayRef,
+        gone: &BooleanBuffer,
         work: &mut Work<'_>,
     ) -> Result<u64, SqlError> {
-        let rows = target.table.all_rows();
-        let mut gone = BooleanBufferBuilder::new(rows);
-        gone.append_n(rows, false);
-        for position in positions.as_primitive::<UInt64Type>().values() {
-            // A join may find a row several times.
-            gone.set_bit(*position as usize, true);
-        }
-        let gone = gone.finish();
         let count = gone.count_set_bits() as u64;
         if count > 0 {
             let storing = Instant::now();
-            let next = self.without_rows(target, &gone, work.watch)?;
+            let next = self.without_rows(target, gone, work.watch)?;
             work.ran(storing);
             self.swap(&target.name, next, Arc::clone(&target.rules))?;
         }
@@ -118,7 +126,11 @@ impl SqlSession {
         self.swap(&target.name, next, Arc::clone(&target.rules))
     }
 
-    pub(super) fn update(&mut self, update: &Update, work: &mut Work<'_>) -> Result<u64, SqlError> {
+    pub(super) fn update(
+        &mut self,
+        update: &Update,
+        work: &mut Work<'_>,
+    ) -> Result<Changed, SqlError> {
         refuse_other_updates(update)?;
         let (target, factor, alias) = self.numbered(&update.table)?;
         let values = new_values(&target, &update.assignments)?;
@@ -150,18 +162,23 @@ impl SqlSession {
             });
         }
         let rows = in_order(&found.column(0)?);
-        self.update_rows(&target, Replaced { rows, columns }, work)
+        let items = update.returning.as_ref();
+        let returning = Returning { items, alias };
+        self.update_rows(&target, Replaced { rows, columns }, returning, work)
     }
 
     fn update_rows(
         &mut self,
         target: &Target,
         replaced: Replaced,
+        returning: Returning<'_>,
         work: &mut Work<'_>,
-    ) -> Result<u64, SqlError> {
-        let count = replaced.rows.len() as u64;
-        if count == 0 {
-            return Ok(0);
+    ) -> Result<Changed, SqlError> {
+        let these = Meant::At(replaced.rows.iter().map(|(row, _)| *row).collect());
+        let rows = replaced.rows.len() as u64;
+        if rows == 0 {
+            let returned = self.returned(returning, &target.table, these, work)?;
+            return Ok(Changed { rows, returned });
         }
         let storing = Instant::now();
         let next = self.with_changed(target, &replaced, work.watch)?;
@@ -172,12 +189,13 @@ impl SqlSession {
             .map(|new| target.schema().field(new.column).name().as_str())
             .collect();
         self.verify_next(target, &next, &changed, work)?;
+        let returned = self.returned(returning, &next, these, work)?;
         self.swap(&target.name, next, Arc::clone(&target.rules))?;
-        Ok(count)
+        Ok(Changed { rows, returned })
     }
 
     /// Checks a version in which columns have changed.
-    fn verify_next(
+    pub(super) fn verify_next(
         &mut self,
         target: &Target,
         next: &Arc<PlacedTable>,
@@ -230,6 +248,17 @@ impl SqlSession {
     }
 }
 
+/// The rows at these positions, which a join may have found several times.
+fn marked(target: &Target, positions: &ArrayRef) -> BooleanBuffer {
+    let rows = target.table.all_rows();
+    let mut marked = BooleanBufferBuilder::new(rows);
+    marked.append_n(rows, false);
+    for position in positions.as_primitive::<UInt64Type>().values() {
+        marked.set_bit(*position as usize, true);
+    }
+    marked.finish()
+}
+
 fn numbered_rows(target: &Target) -> Result<ExtraTables, SqlError> {
     ExtraTables::of(NUMBERED, Arc::new(NumberedTable::new(&target.table)))
 }
@@ -243,7 +272,7 @@ fn position(alias: &Ident) -> SelectItem {
 }
 
 /// Positions in ascending order, each once, with the index at which it was found first.
-fn in_order(positions: &ArrayRef) -> Vec<(u64, usize)> {
+pub(super) fn in_order(positions: &ArrayRef) -> Vec<(u64, usize)> {
     let positions = positions.as_primitive::<UInt64Type>();
     let mut rows: Vec<(u64, usize)> = positions.values().iter().copied().zip(0..).collect();
     rows.sort_unstable();
@@ -252,7 +281,7 @@ fn in_order(positions: &ArrayRef) -> Vec<(u64, usize)> {
 }
 
 /// What each column that is assigned to gets, by its position in the table.
-fn new_values(
+pub(super) fn new_values(
     target: &Target,
     assignments: &[Assignment],
 ) -> Result<BTreeMap<usize, Expr>, SqlError> {
@@ -296,7 +325,6 @@ fn add_value(
 
 fn refuse_other_deletes(delete: &Delete) -> Result<(), SqlError> {
     let refused = [
-        (delete.returning.is_some(), "RETURNING"),
         (delete.output.is_some(), "OUTPUT"),
         (!delete.tables.is_empty(), "a list of tables before FROM"),
         (!delete.order_by.is_empty(), "ORDER BY"),
@@ -307,7 +335,6 @@ fn refuse_other_deletes(delete: &Delete) -> Result<(), SqlError> {
 
 fn refuse_other_updates(update: &Update) -> Result<(), SqlError> {
     let refused = [
-        (update.returning.is_some(), "RETURNING"),
         (update.output.is_some(), "OUTPUT"),
         (update.or.is_some(), "OR"),
         (!update.order_by.is_empty(), "ORDER BY"),

@@ -180,7 +180,7 @@ impl SqlSession {
 }
 
 /// The columns of a key, quoted, each after `before`.
-fn names(key: &Key, before: &str) -> Vec<String> {
+pub(super) fn names(key: &Key, before: &str) -> Vec<String> {
     let columns = key.columns.iter();
     columns
         .map(|column| format!("{before}{}", quoted(column)))

@@ -4,6 +4,7 @@
 mod alter;
 mod groups;
 mod histories;
+mod returning;
 mod rows;
 mod rules;
 mod schemas;

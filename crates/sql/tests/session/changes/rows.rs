@@ -259,12 +259,8 @@ fn what_cannot_be_changed_says_why() {
             &["2 columns of values for 1 columns"],
         ),
         (
-            "insert into t values (1) returning a",
-            &["RETURNING is not supported"],
-        ),
-        (
-            "insert into t values (1) on conflict do nothing",
-            &["ON CONFLICT"],
+            "insert into t values (1) on duplicate key update a = 1",
+            &["ON DUPLICATE KEY is not supported"],
         ),
         ("delete from t where b = 1", &["b"]),
         ("update t set a = 1 / (a - 1)", &["ivide by zero"]),
