@@ -35,8 +35,8 @@ pub(super) struct Pool {
     allocated_bytes: u64,
 }
 
-// SAFETY: the pointers of `blocks` lead into regions that the pool has for itself, and nothing there
-// belongs to a thread.
+// SAFETY: the pointers of `blocks` lead into regions that the pool has for itself, and nothing
+// there belongs to a thread.
 unsafe impl Send for Pool {}
 
 /// Where the pool gets regions from.
