@@ -3,6 +3,8 @@
 //! `test` runs all steps; names run single steps, in the order given. Every step prints what it
 //! does before it starts. The summary at the end has the time of each step, the tests that checked
 //! nothing, and the guests that were booted again after a failure of the emulator.
+//!
+//! `deb` and `wheel` are no steps: they make packages for users.
 
 mod checks;
 mod deny;
@@ -10,6 +12,7 @@ mod everything;
 mod fuzz;
 mod needs;
 mod notes;
+mod package;
 mod python;
 mod smoke;
 mod sqlfuzz;
@@ -26,7 +29,7 @@ type Step = (&'static str, &'static str, fn(&Shell) -> Result<()>);
 
 /// Steps that need no SQL engine come first, so that simple mistakes are found before the long
 /// builds.
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     (
         "needs",
         "look for the programs that the tests use",
@@ -75,6 +78,11 @@ const STEPS: [Step; 13] = [
         wheel::python,
     ),
     (
+        "debian",
+        "make Debian packages, install them in an empty system, try and remove them",
+        package::debian,
+    ),
+    (
         "fuzz",
         "a minute of random workload files through the parser",
         fuzz::fuzz,
@@ -96,6 +104,9 @@ fn main() -> Result<()> {
         shell.set_var("CARGO_INCREMENTAL", "0");
     }
     let asked: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(ended) = package::run(&shell, &asked) {
+        return ended;
+    }
     let steps = steps(&asked)?;
     notes::clear(&shell)?;
     let mut times = Vec::with_capacity(steps.len());
@@ -116,7 +127,7 @@ fn main() -> Result<()> {
 fn steps(asked: &[String]) -> Result<Vec<Step>> {
     let names = STEPS.map(|step| step.0).join(", ");
     if asked.is_empty() {
-        bail!("usage: cargo xtask test, or steps: {names}");
+        bail!("usage: cargo xtask test, deb, wheel, or steps: {names}");
     }
     let mut steps = Vec::new();
     for name in asked {

@@ -18,6 +18,9 @@ pub fn needs(shell: &Shell) -> Result<()> {
         ("command -v openssl", "openssl"),
         ("command -v apt-get", "apt"),
         ("command -v dpkg", "dpkg"),
+        ("command -v dpkg-buildpackage", "dpkg-dev"),
+        ("command -v dh", "debhelper"),
+        ("command -v fakeroot", "fakeroot"),
     ]
     .into_iter()
     .filter(|(look, _)| {

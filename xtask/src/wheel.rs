@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
 /// The Python environment of the tests, and the packages in it.
-const VENV: &str = "target/python-venv";
-const PACKAGES: [&str; 10] = [
+pub const VENV: &str = "target/python-venv";
+pub const PACKAGES: [&str; 10] = [
     "duckdb==2.0.0",
     "maturin==1.16.0",
     "mypy==2.4.1",

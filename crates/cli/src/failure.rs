@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::process::ExitCode;
+use tierloom_predict::PredictError;
 use tierloom_suite::{ErrorKind, RunError};
 
 /// Why a command stopped. The kind decides the exit code; the text is printed after `error: `.
@@ -76,6 +77,15 @@ impl From<tierloom_record::RecordError> for Failure {
             Failure::input(error)
         } else {
             Failure::runtime(error)
+        }
+    }
+}
+
+impl From<PredictError> for Failure {
+    fn from(error: PredictError) -> Self {
+        match error {
+            PredictError::BadInput(text) => Failure::BadInput(text),
+            PredictError::Failed(text) => Failure::Runtime(text),
         }
     }
 }

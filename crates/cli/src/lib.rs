@@ -22,4 +22,3 @@ pub mod failure;
 mod invocation;
 mod output;
 pub mod stop;
-mod works;

@@ -43,4 +43,5 @@ pub mod engine;
 pub mod measure;
 pub mod modelled;
 pub mod prefetch;
+pub mod request;
 pub mod work;

@@ -15,8 +15,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use syn::visit::{self, Visit};
 
-/// Binaries, and crates that only tests use as a whole.
-const NOT_LIBRARIES: [&str; 6] = ["cli", "lab", "python", "sqlfuzz", "sqlsuite", "testing"];
+/// Binaries, what other languages call, and crates that only tests use as a whole.
+const NOT_LIBRARIES: [&str; 7] = [
+    "capi", "cli", "lab", "python", "sqlfuzz", "sqlsuite", "testing",
+];
 
 struct Item {
     path: PathBuf,

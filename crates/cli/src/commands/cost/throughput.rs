@@ -5,10 +5,10 @@
 
 use super::args::Args;
 use crate::failure::Failure;
-use crate::works;
 use tierloom_model::cost::{Config, Offer, gib, queries_per_hour, ssb_filling};
 use tierloom_model::reference::work::{Ssb, Work};
 use tierloom_model::{Machine, Options};
+use tierloom_predict::works;
 use tierloom_suite::machine;
 
 /// The machine and the work that throughput is modelled with.

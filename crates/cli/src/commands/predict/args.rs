@@ -1,9 +1,7 @@
-//! Command line arguments of `tierloom predict`; terms and background load are parsed here too.
+//! Command line arguments of `tierloom predict`.
 
-use crate::failure::Failure;
-use crate::works;
 use std::path::PathBuf;
-use tierloom_model::{Background, Options, Terms};
+use tierloom_predict::{Request, Texts};
 
 /// Model work on a machine and placement: throughput, load of each tier, bottleneck, and what
 /// decides them
@@ -78,95 +76,20 @@ pub enum PredictCommand {
 }
 
 impl Args {
-    /// The model's options: terms that are on, and background load.
-    ///
-    /// # Errors
-    /// Bad input: an unknown term, or an incomplete background load.
-    pub fn options(&self) -> Result<Options, Failure> {
-        let mut terms = Terms::default();
-        let names = || Terms::SWITCHES.iter().map(|(name, _)| *name);
-        for name in &self.off {
-            match Terms::SWITCHES.iter().find(|(known, _)| known == name) {
-                Some((_, off)) => off(&mut terms),
-                None => {
-                    return Err(Failure::input(format!(
-                        "the model has no term {name:?}: {}it has {}",
-                        works::did_you_mean(name, names()),
-                        names().collect::<Vec<_>>().join(", ")
-                    )));
-                }
-            }
-        }
-        let background = self.background.iter().map(|text| background(text));
-        Ok(Options {
-            terms,
-            background: background
-                .collect::<Result<_, _>>()
-                .map_err(Failure::input)?,
-            ..Options::default()
-        })
-    }
-}
-
-/// Parses `cxl:read=40,write=5,own=0.5`.
-fn background(text: &str) -> Result<Background, String> {
-    let wrong = |problem: String| {
-        format!(
-            "--background {text}: {problem}; expected TIER:read=GB/s, with write=GB/s and own=SHARE if need be, such as cxl:read=40"
-        )
-    };
-    let (tier, loads) = text
-        .split_once(':')
-        .ok_or_else(|| wrong("no load is given".into()))?;
-    let mut found = Background::reads(tier.trim(), 0.0);
-    for load in loads.split(',') {
-        let (key, value) = load
-            .split_once('=')
-            .ok_or_else(|| wrong(format!("{load:?} is no KEY=VALUE")))?;
-        let number = value.trim().parse::<f64>().ok().filter(|x| x.is_finite());
-        let number = number.ok_or_else(|| wrong(format!("{value:?} is no number")))?;
-        let (place, possible) = match key.trim() {
-            "read" => (&mut found.read_gbps, number >= 0.0),
-            "write" => (&mut found.write_gbps, number >= 0.0),
-            "own" => (&mut found.own_share, number > 0.0 && number < 1.0),
-            other => return Err(wrong(format!("{other:?} is not known"))),
-        };
-        if !possible {
-            return Err(wrong(format!("{key} cannot be {value}")));
-        }
-        *place = number;
-    }
-    // A load of 0 is more likely a forgotten rate than a wish for none.
-    if found.read_gbps + found.write_gbps == 0.0 {
-        return Err(wrong("the load is 0".into()));
-    }
-    Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::background;
-
-    #[test]
-    fn a_load_says_tier_and_rates_and_nothing_else() {
-        let load = background("cxl:read=40,write=5,own=0.25").unwrap();
-        assert_eq!((load.tier.as_str(), load.read_gbps), ("cxl", 40.0));
-        assert_eq!((load.write_gbps, load.own_share), (5.0, 0.25));
-        for bad in [
-            "cxl",
-            "cxl:40",
-            "cxl:reed=4",
-            "cxl:read=-1",
-            "cxl:read=x",
-            "cxl:read=1,own=1",
-            "cxl:read=0",
-            "cxl:read=inf",
-        ] {
-            let message = background(bad).unwrap_err();
-            assert!(
-                message.contains(bad) && message.contains("such as cxl:read=40"),
-                "{message}"
-            );
+    /// The question that they ask.
+    pub fn request(&self) -> Request {
+        Request {
+            machine: Texts(self.machine.clone()),
+            work: self.work.clone(),
+            query: self.query.clone(),
+            from: self.from.clone(),
+            phases: self.phases.clone(),
+            placement: self.placement.clone(),
+            versus: self.versus.clone(),
+            workers: self.workers,
+            background: Texts(self.background.clone()),
+            off: Texts(self.off.clone()),
+            sensitivity: self.sensitivity,
         }
     }
 }

@@ -4,11 +4,11 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::works::did_you_mean;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 use tierloom_model::Machine;
 use tierloom_placement::tiering::{POLICIES, WORKS, WorkSummary, compare};
+use tierloom_predict::works::did_you_mean;
 use tierloom_suite::machine;
 
 /// Name and version of the document's format.

@@ -1,10 +1,10 @@
 //! Formats predictions as text.
 
-use super::answer::{PlacementResult, Prediction, Versus};
-use super::question::RequestedWork;
 use comfy_table::{CellAlignment, ColumnConstraint, Table, Width, presets};
 use tierloom_model::sensitivity::{Effect, TermEffect, Uncertainty};
 use tierloom_model::{Background, Figure, QuerySolution, TierLoad, TimeShares};
+use tierloom_predict::RequestedWork;
+use tierloom_predict::{PlacementResult, Prediction, Versus};
 
 /// Numbers of the machine shown without `--all`.
 const SHOWN: usize = 10;

@@ -1,8 +1,6 @@
 //! Reads the work to be predicted: a benchmark, a recorded query, or phases from a file.
 
-use super::args::Args;
-use crate::failure::Failure;
-use crate::works;
+use crate::{PredictError, Request, works};
 use std::path::Path;
 use tierloom_model::reference::work::Work;
 use tierloom_model::{ModelError, Phase};
@@ -26,28 +24,28 @@ enum Source {
 }
 
 impl RequestedWork {
-    /// Reads the work that `args` name.
+    /// Reads the work that `request` names.
     ///
     /// # Errors
     /// Bad input, with the file, query or parameter at fault.
-    pub fn of(args: &Args) -> Result<RequestedWork, Failure> {
-        if let Some(text) = &args.work {
+    pub fn of(request: &Request) -> Result<RequestedWork, PredictError> {
+        if let Some(text) = &request.work {
             return Ok(RequestedWork {
                 name: text.clone(),
                 source: Source::Work(works::parse(text)?),
                 notes: Vec::new(),
             });
         }
-        if let Some(path) = &args.phases {
+        if let Some(path) = &request.phases {
             return Ok(RequestedWork {
                 name: format!("the phases of {path}"),
                 source: Source::Phases(phases_of_file(path)?),
                 notes: Vec::new(),
             });
         }
-        match (&args.query, &args.from) {
+        match (&request.query, &request.from) {
             (Some(query), Some(from)) => recorded(query, from),
-            _ => Err(Failure::input(
+            _ => Err(PredictError::input(
                 "nothing to predict; give --work, --query with --from, or --phases",
             )),
         }
@@ -109,21 +107,21 @@ impl RequestedWork {
 }
 
 /// Checks phases as the model would, but with the file's name in the error.
-fn checked(phases: Vec<Phase>, name: &str) -> Result<Vec<Phase>, Failure> {
+fn checked(phases: Vec<Phase>, name: &str) -> Result<Vec<Phase>, PredictError> {
     for phase in &phases {
         phase
             .check()
-            .map_err(|e| Failure::input(format!("{name}: {e}")))?;
+            .map_err(|e| PredictError::input(format!("{name}: {e}")))?;
     }
     if phases.iter().all(Phase::is_idle) {
-        return Err(Failure::input(format!(
+        return Err(PredictError::input(format!(
             "{name}: no phase does any work (compute time or lines accessed)"
         )));
     }
     Ok(phases)
 }
 
-fn phases_of_file(path: &str) -> Result<Vec<Phase>, Failure> {
+fn phases_of_file(path: &str) -> Result<Vec<Phase>, PredictError> {
     let text = works::read(path, "phases")?;
     // JSON is also YAML, but the JSON parser gives better messages about mistakes in JSON.
     let phases: Result<Vec<Phase>, String> = if path.ends_with(".json") {
@@ -132,7 +130,7 @@ fn phases_of_file(path: &str) -> Result<Vec<Phase>, Failure> {
         serde_saphyr::from_str(&text).map_err(|e| e.to_string())
     };
     let phases = phases.map_err(|e| {
-        Failure::input(format!(
+        PredictError::input(format!(
             "{path}: not a list of phases: {}; each needs name, kind, tuples, compute_ns_per_tuple and accesses, as in the `phases` of a recorded query",
             works::one_line(&e)
         ))
@@ -141,7 +139,7 @@ fn phases_of_file(path: &str) -> Result<Vec<Phase>, Failure> {
 }
 
 /// The phases captured from a recorded execution of `query`.
-fn recorded(query: &str, from: &Path) -> Result<RequestedWork, Failure> {
+fn recorded(query: &str, from: &Path) -> Result<RequestedWork, PredictError> {
     let set = RecordSet::read(from)?;
     let file = from.display();
     let captured = || {
@@ -152,13 +150,13 @@ fn recorded(query: &str, from: &Path) -> Result<RequestedWork, Failure> {
     known.sort_unstable();
     known.dedup();
     if known.is_empty() {
-        return Err(Failure::input(format!(
+        return Err(PredictError::input(format!(
             "{file}: no query in it has captured phases; record some with `tierloom run ssb --placement dram --records FILE`"
         )));
     }
     // Records are appended, so the last one is the newest.
     let Some(found) = captured().rfind(|q| q.query == query) else {
-        return Err(Failure::input(format!(
+        return Err(PredictError::input(format!(
             "{file}: no phases of query {query:?}: {}there are {}",
             works::did_you_mean(query, known.iter().copied()),
             known.join(", ")

@@ -4,7 +4,7 @@
 //! YAML or JSON file with the same content. Names and parameters are checked against the model's
 //! own types, so a new parameter there needs no change here.
 
-use crate::failure::Failure;
+use crate::PredictError;
 use serde_json::{Map, Number, Value, json};
 use std::path::Path;
 use tierloom_calibrate::{Asked, Known, Library, builtin};
@@ -35,15 +35,15 @@ pub const NAMES: [&str; 15] = [
 ///
 /// # Errors
 /// Bad input, with the parameter or file at fault and the nearest accepted name.
-pub fn parse(text: &str) -> Result<Work, Failure> {
+pub fn parse(text: &str) -> Result<Work, PredictError> {
     let work = if is_path(text) {
         from_file(text)?
     } else {
-        from_words(text).map_err(Failure::input)?
+        from_words(text).map_err(PredictError::input)?
     };
     // Parameters of the right type may still be out of range; only the model checks that.
     work.phases(1)
-        .map_err(|e| Failure::input(format!("--work {text}: {e}")))?;
+        .map_err(|e| PredictError::input(format!("--work {text}: {e}")))?;
     Ok(work)
 }
 
@@ -52,11 +52,11 @@ pub fn parse(text: &str) -> Result<Work, Failure> {
 ///
 /// # Errors
 /// A run-time failure if a built-in figure cannot be priced; a test prices them all.
-pub fn known(kind: Option<&str>, asked: Asked) -> Result<Known, Failure> {
-    let constants = builtin::constants().map_err(Failure::runtime)?;
-    let library = Library::builtin(constants).map_err(Failure::runtime)?;
-    let files = builtin::figures().map_err(Failure::runtime)?;
-    tierloom_calibrate::known(kind, asked, &files, &library).map_err(Failure::runtime)
+pub fn known(kind: Option<&str>, asked: Asked) -> Result<Known, PredictError> {
+    let constants = builtin::constants().map_err(PredictError::failed)?;
+    let library = Library::builtin(constants).map_err(PredictError::failed)?;
+    let files = builtin::figures().map_err(PredictError::failed)?;
+    tierloom_calibrate::known(kind, asked, &files, &library).map_err(PredictError::failed)
 }
 
 /// Whether this is a file path rather than the name of a built-in benchmark.
@@ -72,15 +72,15 @@ pub fn is_path(text: &str) -> bool {
 ///
 /// # Errors
 /// Bad input: it cannot be read.
-pub fn read(path: &str, what: &str) -> Result<String, Failure> {
+pub fn read(path: &str, what: &str) -> Result<String, PredictError> {
     std::fs::read_to_string(Path::new(path))
-        .map_err(|e| Failure::input(format!("cannot read {what} {path}: {e}")))
+        .map_err(|e| PredictError::input(format!("cannot read {what} {path}: {e}")))
 }
 
-fn from_file(path: &str) -> Result<Work, Failure> {
+fn from_file(path: &str) -> Result<Work, PredictError> {
     let text = read(path, "work")?;
     serde_saphyr::from_str(&text).map_err(|e| {
-        Failure::input(format!(
+        PredictError::input(format!(
             "{path}: not a benchmark: {}; expected one key out of {} with its parameters, such as `probe: {{ table_bytes: 16e9 }}`",
             one_line(&e.to_string()),
             NAMES.join(", ")
@@ -183,7 +183,7 @@ mod tests {
 
     fn refusal(text: &str) -> String {
         match parse(text) {
-            Err(Failure::BadInput(shown)) => shown,
+            Err(PredictError::BadInput(shown)) => shown,
             other => panic!("{text}: {other:?}"),
         }
     }

@@ -1,8 +1,8 @@
 //! Formats predictions as one JSON document.
 
-use super::answer::{PlacementResult, Prediction};
-use super::question::RequestedWork;
-use crate::failure::Failure;
+use crate::PredictError;
+use crate::answer::{PlacementResult, Prediction};
+use crate::question::RequestedWork;
 use serde_json::{Value, json};
 use tierloom_calibrate::Known;
 use tierloom_model::Figure;
@@ -16,7 +16,7 @@ const SCHEMA: &str = "tierloom-prediction/1";
 ///
 /// # Errors
 /// A run-time failure if a figure is not finite.
-pub fn json(asked: &RequestedWork, predictions: &[Prediction]) -> Result<String, Failure> {
+pub fn json(asked: &RequestedWork, predictions: &[Prediction]) -> Result<String, PredictError> {
     let document = json!({
         "schema": SCHEMA,
         "provenance": Provenance::Modelled,
@@ -25,7 +25,7 @@ pub fn json(asked: &RequestedWork, predictions: &[Prediction]) -> Result<String,
         "notes": asked.notes,
         "predictions": predictions.iter().map(|p| prediction(asked, p)).collect::<Vec<_>>(),
     });
-    let text = serde_json::to_string_pretty(&document).map_err(Failure::runtime)?;
+    let text = serde_json::to_string_pretty(&document).map_err(PredictError::failed)?;
     Ok(format!("{text}\n"))
 }
 

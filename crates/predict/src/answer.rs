@@ -1,10 +1,7 @@
 //! Solves the work for one machine: times, uncertainty, comparison and sensitivity.
 
-use super::args::Args;
-use super::placement;
-use super::question::RequestedWork;
-use crate::failure::Failure;
-use crate::works;
+use crate::question::RequestedWork;
+use crate::{PredictError, Request, placement, works};
 use tierloom_calibrate::{Asked, Known};
 use tierloom_model::sensitivity::{self, Effect, TermEffect, Uncertainty};
 use tierloom_model::{
@@ -13,7 +10,9 @@ use tierloom_model::{
 
 /// The results for one machine.
 pub struct Prediction {
+    /// The machine.
     pub machine: Machine,
+    /// Number of workers.
     pub workers: u32,
     /// Terms of the model and load of other programs.
     pub options: Options,
@@ -36,6 +35,7 @@ pub struct Prediction {
 pub struct PlacementResult {
     /// As given on the command line.
     pub text: String,
+    /// What the model gives.
     pub solution: QuerySolution,
     /// Tuples per second, with the range over the profile's uncertainty and the errors of checks.
     pub rate: Uncertainty,
@@ -105,30 +105,35 @@ impl Prediction {
     pub fn make(
         asked: &RequestedWork,
         machine: Machine,
-        args: &Args,
+        request: &Request,
         options: &Options,
-    ) -> Result<Prediction, Failure> {
-        check_background(options, &machine).map_err(Failure::input)?;
-        let workers = machine.workers(args.workers).map_err(Failure::input)?;
-        let phases = asked.phases(workers).map_err(Failure::input)?;
-        let case = |text: &str| -> Result<PricedCase<'_>, Failure> {
+    ) -> Result<Prediction, PredictError> {
+        check_background(options, &machine).map_err(PredictError::input)?;
+        let workers = machine
+            .workers(request.workers)
+            .map_err(PredictError::input)?;
+        let phases = asked.phases(workers).map_err(PredictError::input)?;
+        let case = |text: &str| -> Result<PricedCase<'_>, PredictError> {
             Ok(PricedCase {
                 phases: &phases,
-                placement: placement::parse(text, &machine, &phases).map_err(Failure::input)?,
+                placement: placement::parse(text, &machine, &phases)
+                    .map_err(PredictError::input)?,
                 workers,
                 options,
                 tuples: asked.tuples(),
             })
         };
         let first = machine.tiers.first().map_or("dram", |t| t.name.as_str());
-        let text = args.placement.as_deref().unwrap_or(first);
+        let text = request.placement.as_deref().unwrap_or(first);
         let own = case(text)?;
-        let other = args.versus.as_deref().map(case).transpose()?;
+        let other = request.versus.as_deref().map(case).transpose()?;
         let pair = PricedPair {
             own: &own,
             other: other.as_ref(),
         };
-        let answered = pair.answer(&machine, text, args).map_err(Failure::input)?;
+        let answered = pair
+            .answer(&machine, text, request)
+            .map_err(PredictError::input)?;
         let (mut placed, mut versus, effects, terms) = answered;
         let known_rate = works::known(asked.kind(), Asked::Rate)?;
         widen(&mut placed.rate, &known_rate);
@@ -167,9 +172,14 @@ type Answered = (
 );
 
 impl PricedPair<'_> {
-    fn answer(&self, machine: &Machine, text: &str, args: &Args) -> Result<Answered, ModelError> {
+    fn answer(
+        &self,
+        machine: &Machine,
+        text: &str,
+        request: &Request,
+    ) -> Result<Answered, ModelError> {
         let placed = self.own.placed(text, machine)?;
-        let versus = match (self.other, &args.versus) {
+        let versus = match (self.other, &request.versus) {
             (Some(other), Some(text)) => Some(Versus {
                 placed: other.placed(text, machine)?,
                 gain: sensitivity::uncertainty(machine, |m| self.asked(m, self.own.options))?,
@@ -178,7 +188,7 @@ impl PricedPair<'_> {
         };
         // Sensitivity solves the work again for every number of the profile, so it is computed only
         // on request.
-        if !args.sensitivity {
+        if !request.sensitivity {
             return Ok((placed, versus, None, None));
         }
         let effects = sensitivity::effects(machine, |m| self.asked(m, self.own.options))?;

@@ -1,0 +1,51 @@
+//! Answers questions about modelled work, for the command line and for other languages.
+//!
+//! A [`Request`] names work, machines and placements in text. The work is read ([`question`]),
+//! solved per machine ([`answer`]) and given back as one JSON document ([`document()`]). Nothing is
+//! measured.
+//!
+//! ```
+//! use tierloom_predict::{Request, document};
+//! let question = r#"{"machine": "nus24", "work": "probe", "placement": "3:2"}"#;
+//! let request = Request::from_json(question)?;
+//! assert!(document(&request)?.contains("tuples_per_s"));
+//! # Ok::<(), tierloom_predict::PredictError>(())
+//! ```
+
+pub mod answer;
+mod document;
+mod error;
+pub mod machine;
+mod placement;
+pub mod question;
+mod request;
+pub mod works;
+
+pub use answer::{PlacementResult, Prediction, Versus};
+pub use error::PredictError;
+pub use question::RequestedWork;
+pub use request::{Request, Texts};
+
+/// The work and its predictions on every machine.
+///
+/// # Errors
+/// Bad input: work, placement or machine that cannot be.
+pub fn predict(request: &Request) -> Result<(RequestedWork, Vec<Prediction>), PredictError> {
+    let asked = RequestedWork::of(request)?;
+    let options = request.options()?;
+    let mut predictions = Vec::new();
+    for name in &request.machine.0 {
+        let machine = machine::load(name)?;
+        predictions.push(Prediction::make(&asked, machine, request, &options)?);
+    }
+    Ok((asked, predictions))
+}
+
+/// The predictions as one JSON document, as `tierloom predict --json` prints it.
+///
+/// # Errors
+/// Same as [`predict`].
+pub fn document(request: &Request) -> Result<String, PredictError> {
+    let (asked, predictions) = predict(request)?;
+    document::json(&asked, &predictions)
+}
