@@ -4,19 +4,21 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
-/// The Python environment for clients of PostgreSQL and the packages in it; see docs/serve.md.
+/// The Python environment for clients of the server and the packages in it; see docs/serve.md.
 const CLIENTS: &str = "target/pg-clients";
-const CLIENT_PACKAGES: [&str; 7] = [
+const CLIENT_PACKAGES: [&str; 9] = [
     "psycopg[binary]==3.3.9",
     "asyncpg==0.32.0",
     "adbc-driver-postgresql==1.13.0",
+    "adbc-driver-flightsql==1.13.0",
     "pyarrow==26.0.1",
     "duckdb==2.0.1",
     "sqlalchemy==2.1.9",
     "pandas==3.1.1",
+    "polars==2.1.0",
 ];
 
-/// Installs clients of PostgreSQL into a separate Python environment if they are not there.
+/// Installs clients of the server into a separate Python environment if they are not there.
 ///
 /// # Errors
 /// Python lacks a part, or pip fails.

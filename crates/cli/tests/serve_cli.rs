@@ -18,6 +18,12 @@ fn files_and_addresses_that_cannot_be_used_are_one_error_before_anything_starts(
         (&["--pg", "nowhere"][..], "expected IP:PORT"),
         (&["--pg", "0.0.0.0:0"], "no password is needed"),
         (
+            &["--flight", "nowhere"],
+            "--flight \"nowhere\" is no address",
+        ),
+        (&["--flight", "0.0.0.0:0"], "no password is needed"),
+        (&[], "required arguments"),
+        (
             &[
                 "--pg",
                 local,
@@ -66,6 +72,38 @@ fn files_and_addresses_that_cannot_be_used_are_one_error_before_anything_starts(
             ended.stderr
         );
         assert_eq!(ended.stdout, "", "{args:?}");
+    }
+}
+
+#[test]
+fn flight_and_metrics_are_served_without_an_address_of_postgresql() {
+    let folder = tempfile::tempdir().unwrap();
+    for (args, expected) in [
+        (
+            &["--flight", "127.0.0.1:0"][..],
+            &["flight grpc://127.0.0.1:"][..],
+        ),
+        (
+            &["--metrics", "127.0.0.1:0"],
+            &["metrics http://127.0.0.1:"],
+        ),
+        (
+            &["--flight", "127.0.0.1:0", "--metrics", "127.0.0.1:0"],
+            &["metrics http://127.0.0.1:", "flight grpc://127.0.0.1:"],
+        ),
+    ] {
+        let args = [&["serve"], args].concat();
+        let mut server = command(folder.path(), &args).spawn().unwrap();
+        let mut out = BufReader::new(server.stdout.take().unwrap());
+        for part in expected {
+            let mut line = String::new();
+            out.read_line(&mut line).unwrap();
+            assert!(line.starts_with(part), "{args:?}: {line}");
+        }
+        let pid = server.id().to_string();
+        let kill = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(kill.unwrap().success());
+        assert_eq!(server.wait().unwrap().code(), Some(0), "{args:?}");
     }
 }
 

@@ -8,6 +8,7 @@ use pgwire::error::{PgWireError, PgWireResult};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use subtle::ConstantTimeEq;
 
 /// Environment variable with one password for all names.
 pub const PASSWORD_VARIABLE: &str = "TIERLOOM_PASSWORD";
@@ -66,6 +67,32 @@ impl Passwords {
         }
     }
 
+    /// Whether this is the password of that name. Takes as long for names that are not known.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub(crate) fn admit(&self, name: &str, password: &str) -> PgWireResult<bool> {
+        let known = self.salted(Some(name))?;
+        let salt = known.salt().unwrap_or_default();
+        let given = gen_salted_password(password, salt, SCRAM_ITERATIONS);
+        Ok(bool::from(given.as_slice().ct_eq(known.password())))
+    }
+
+    /// The password of a name, salted.
+    fn salted(&self, name: Option<&str>) -> PgWireResult<Password> {
+        let mut salt = [0; 16];
+        getrandom::fill(&mut salt).map_err(|e| PgWireError::ApiError(e.to_string().into()))?;
+        let mut nobody = [0; 16];
+        getrandom::fill(&mut nobody).map_err(|e| PgWireError::ApiError(e.to_string().into()))?;
+        // A name that is not known gets a password that nobody has: the exchange is the same, so
+        // that it does not tell which names there are.
+        let known = name.and_then(|name| self.of(name));
+        let unknown: String = nobody.iter().map(|byte| format!("{byte:02x}")).collect();
+        let password = known.unwrap_or(&unknown);
+        let salted = gen_salted_password(password, &salt, SCRAM_ITERATIONS);
+        Ok(Password::new(Some(salt.to_vec()), salted))
+    }
+
     fn of(&self, name: &str) -> Option<&str> {
         match self {
             Passwords::ByName(names) => names.get(name).map(String::as_str),
@@ -119,17 +146,7 @@ fn only_ours(_: &Path) -> Result<(), String> {
 #[async_trait]
 impl AuthSource for Passwords {
     async fn get_password(&self, login: &LoginInfo) -> PgWireResult<Password> {
-        let mut salt = [0; 16];
-        getrandom::fill(&mut salt).map_err(|e| PgWireError::ApiError(e.to_string().into()))?;
-        let mut nobody = [0; 16];
-        getrandom::fill(&mut nobody).map_err(|e| PgWireError::ApiError(e.to_string().into()))?;
-        // A name that is not known gets a password that nobody has: the exchange is the same, so
-        // that it does not tell which names there are.
-        let known = login.user().and_then(|name| self.of(name));
-        let unknown: String = nobody.iter().map(|byte| format!("{byte:02x}")).collect();
-        let password = known.unwrap_or(&unknown);
-        let salted = gen_salted_password(password, &salt, SCRAM_ITERATIONS);
-        Ok(Password::new(Some(salt.to_vec()), salted))
+        self.salted(login.user())
     }
 }
 
@@ -152,6 +169,21 @@ mod tests {
         assert_eq!(passwords.of("ada"), Some("se:cret"));
         assert_eq!(passwords.of("eve"), None);
         assert!(!format!("{passwords:?}").contains("cret"));
+    }
+
+    #[test]
+    fn only_the_password_of_a_name_lets_it_in() {
+        let passwords = read("ada:right\nbob:other\n", 0o600).unwrap();
+        for (name, password, expected) in [
+            ("ada", "right", true),
+            ("ada", "other", false),
+            ("ada", "", false),
+            ("eve", "right", false),
+            ("", "", false),
+        ] {
+            let admitted = passwords.admit(name, password).unwrap();
+            assert_eq!(admitted, expected, "{name}:{password}");
+        }
     }
 
     #[test]

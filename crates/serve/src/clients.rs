@@ -88,8 +88,8 @@ pub(crate) struct Client {
     pub address: String,
     pub since: SystemTime,
     pub application: Mutex<String>,
-    /// The last statement, while it runs.
-    running: Mutex<Weak<Statement>>,
+    /// Statements that run, in the order in which they began; some have ended.
+    running: Mutex<Vec<Weak<Statement>>>,
 }
 
 impl Client {
@@ -106,11 +106,26 @@ impl Client {
     }
 
     pub fn runs(&self, statement: &Arc<Statement>) {
-        *lock(&self.running) = Arc::downgrade(statement);
+        let mut running = lock(&self.running);
+        running.retain(|statement| statement.strong_count() > 0);
+        running.push(Arc::downgrade(statement));
     }
 
+    /// The statement that began last, if it runs.
     fn statement(&self) -> Option<Arc<Statement>> {
-        lock(&self.running).upgrade()
+        lock(&self.running).iter().rev().find_map(Weak::upgrade)
+    }
+
+    /// Whether a statement runs.
+    pub fn is_active(&self) -> bool {
+        self.statement().is_some()
+    }
+
+    /// Stops all statements.
+    fn end_all(&self, why: Why) {
+        for statement in lock(&self.running).iter().filter_map(Weak::upgrade) {
+            statement.end(why);
+        }
     }
 
     /// What it calls itself.
@@ -132,9 +147,7 @@ pub(crate) struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         lock(&self.clients.0).remove(&self.client.pid);
-        if let Some(statement) = self.client.statement() {
-            statement.end(Why::Asked);
-        }
+        self.client.end_all(Why::Asked);
     }
 }
 
@@ -171,9 +184,7 @@ impl Clients {
     /// Stops all statements.
     pub fn end_all(&self) {
         for client in lock(&self.0).values() {
-            if let Some(statement) = client.statement() {
-                statement.end(Why::Ending);
-            }
+            client.end_all(Why::Ending);
         }
     }
 

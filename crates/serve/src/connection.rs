@@ -1,65 +1,32 @@
-//! One connection: its session, variables and place among the clients.
+//! One connection of a client of PostgreSQL: its session and its socket.
 
-use super::access::Passwords;
 use super::action::{self, Action};
 use super::arriving::Arriving;
-use super::catalog::{Rewriter, text_row};
-use super::clients::{Client, Clients, Place, lock};
-use super::errors::{error, fatal};
+use super::clients::lock;
+use super::errors::error;
 use super::peer::Peer;
-use super::rows::{Rows, Shape};
-use super::running::{Lease, Task};
-use super::variables::Variables;
-use arrow::datatypes::SchemaRef;
-use datafusion::common::ScalarValue;
+use super::rows::{PgRows, Rows, Shape};
+use super::running::{self, Lease, Running, Task};
+use super::session::{ClientSession, Server};
 use futures::{Sink, SinkExt};
+use pgwire::api::ClientInfo;
 use pgwire::api::portal::Format;
 use pgwire::api::results::{FieldInfo, Tag};
-use pgwire::api::{ClientInfo, RandomPidSecretKeyGenerator};
 use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::DataRow;
 use pgwire::messages::response::TransactionStatus;
 use pgwire::messages::startup::ParameterStatus;
-use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-use tierloom_metrics::Counted;
-use tierloom_sql::{Piece, SharedEngine, SqlSession};
-use tokio::sync::Mutex as AsyncMutex;
-
-/// What all connections have in common.
-pub(crate) struct Server {
-    pub engine: SharedEngine,
-    /// When it was started.
-    pub started: Instant,
-    /// Statements that have ended.
-    pub counted: Arc<Counted>,
-    pub clients: Clients,
-    pub passwords: Option<Passwords>,
-    /// The certificate, as PEM, that SCRAM binds to.
-    pub certificate: Option<Vec<u8>>,
-    /// Whether connections without TLS are refused.
-    pub must_encrypt: bool,
-    /// Who may change the machine; `None` if everybody may.
-    pub operators: Option<BTreeSet<String>>,
-    pub connections: usize,
-    pub rewriter: Arc<Rewriter>,
-    pub keys: Arc<RandomPidSecretKeyGenerator>,
-}
+use tierloom_sql::Piece;
 
 /// A connected socket.
 pub(crate) struct Connection {
-    pub server: Arc<Server>,
+    pub session: ClientSession,
     pub peer: Arc<Peer>,
-    /// Of the other end, for people.
-    pub address: String,
     /// Whether the other end is on this machine.
     pub is_local: bool,
-    place: Mutex<Option<Place>>,
-    session: Mutex<Option<Arc<AsyncMutex<SqlSession>>>>,
-    pub variables: Mutex<Variables>,
     /// Rows that are on their way from the client.
     arriving: Mutex<Option<Arriving>>,
 }
@@ -84,13 +51,9 @@ const REPORTED: [(&str, &str); 6] = [
 impl Connection {
     pub fn new(server: Arc<Server>, peer: Peer, address: String, is_local: bool) -> Self {
         Connection {
-            server,
+            session: ClientSession::new(server, address),
             peer: Arc::new(peer),
-            address,
             is_local,
-            place: Mutex::default(),
-            session: Mutex::default(),
-            variables: Mutex::default(),
             arriving: Mutex::default(),
         }
     }
@@ -100,85 +63,18 @@ impl Connection {
         std::mem::replace(&mut *lock(&self.arriving), arriving)
     }
 
-    /// How long a statement may take.
-    pub fn limit(&self) -> Option<Duration> {
-        lock(&self.variables).limit()
-    }
-
-    /// Whether there is no room for another client.
-    pub fn is_full(&self) -> bool {
-        self.server.clients.count() >= self.server.connections
-    }
-
     /// Takes a place among the clients, after the client has shown who it is.
     pub fn admit(&self, client: &impl ClientInfo) -> PgWireResult<()> {
         let (pid, key) = client.pid_and_secret_key();
         let metadata = client.metadata();
         let user = metadata.get("user").cloned().unwrap_or_default();
-        let application = {
-            let mut variables = lock(&self.variables);
-            variables.put("session_authorization", &user);
-            let operator = if self.server.is_operator(&user) {
-                "on"
-            } else {
-                "off"
-            };
-            variables.put("is_superuser", operator);
-            variables.get("application_name").unwrap_or("").to_owned()
-        };
-        let address = self.address.clone();
-        let client = Client::new(pid, &key.to_bytes(), &user, address, application);
-        let place = self.server.clients.add(client, self.server.connections);
-        let place = place.ok_or_else(|| fatal("53300", "sorry, too many clients already"))?;
-        *lock(&self.place) = Some(place);
-        Ok(())
+        self.session.admit(pid, &key.to_bytes(), &user)
     }
 
-    pub fn client(&self) -> PgWireResult<Arc<Client>> {
-        let place = lock(&self.place);
-        let client = place.as_ref().map(|place| Arc::clone(&place.client));
-        client.ok_or_else(|| fatal("08P01", "the connection has not been set up"))
-    }
-
-    /// The session, made when it is first needed.
-    pub fn session(&self) -> Arc<AsyncMutex<SqlSession>> {
-        let mut slot = lock(&self.session);
-        let made =
-            slot.get_or_insert_with(|| Arc::new(AsyncMutex::new(self.server.engine.session())));
-        Arc::clone(made)
-    }
-
-    /// The session for one statement; `aside` if others may run before it ends.
-    pub async fn lease(&self, aside: bool) -> Lease {
-        let session = self.session();
-        match aside {
-            true => Lease::Own(Box::new(session.lock().await.fork())),
-            false => Lease::Shared(session.lock_owned().await),
-        }
-    }
-
-    /// A task for a statement of `text`.
-    pub fn task(
-        &self,
-        piece: Piece,
-        text: &str,
-        shape: Shape,
-        described: Option<SchemaRef>,
-        values: Vec<ScalarValue>,
-    ) -> PgWireResult<Task> {
-        let piece_text = piece.text.clone();
-        Ok(Task {
-            piece,
-            values,
-            shape,
-            described,
-            shown: piece_text,
-            text: text.to_owned(),
-            limit: self.limit(),
-            rewriter: Arc::clone(&self.server.rewriter),
-            counted: Arc::clone(&self.server.counted),
-            is_operator: self.server.is_operator(&self.client()?.user),
-        })
+    /// Starts a statement.
+    pub fn start(&self, lease: Lease, task: Task, rows: PgRows) -> PgWireResult<Running<PgRows>> {
+        let client = self.session.client()?;
+        Ok(running::start(lease, task, rows, &client, Some(&self.peer)))
     }
 
     /// What to do with a statement of `client`.
@@ -186,13 +82,9 @@ impl Connection {
     /// # Errors
     /// A statement that has no counterpart here, or one in a transaction that has failed.
     pub fn action(&self, client: &impl ClientInfo, piece: &Piece) -> PgWireResult<Action> {
-        let action = action::of(piece)?;
+        let action = self.session.action(piece)?;
         check_transaction(client, &action)?;
-        Ok(match action {
-            // The engine has names to SHOW of its own.
-            Action::Show(name) if !self.knows(&name) => Action::Run,
-            action => action,
-        })
+        Ok(action)
     }
 
     /// Runs what the engine knows nothing of.
@@ -235,13 +127,12 @@ impl Connection {
                 "SET"
             }
             Action::ResetAll => {
-                lock(&self.variables).reset();
+                lock(&self.session.variables).reset();
                 "RESET"
             }
             Action::Discard(tag) => {
                 if *tag == "DISCARD ALL" {
-                    lock(&self.variables).reset();
-                    *lock(&self.session) = None;
+                    self.session.discard();
                 }
                 tag
             }
@@ -253,24 +144,13 @@ impl Connection {
         Ok(Answer::Tag(Tag::new(tag)))
     }
 
-    /// Whether SHOW of this name is answered here.
-    fn knows(&self, name: &str) -> bool {
-        lock(&self.variables).get(name).is_some()
-    }
-
     fn show(&self, name: &str) -> PgWireResult<Answer> {
-        let value = lock(&self.variables).get(name).map(str::to_owned);
-        let unknown = || {
-            let message = format!("unrecognized configuration parameter {name:?}");
-            error("42704", message)
-        };
-        let value = value.ok_or_else(unknown)?;
-        let batch = text_row(name, &value).ok_or_else(unknown)?;
+        let batch = self.session.shown(name)?;
         let shape = Shape::Rows(Format::UnifiedText);
         let rows = Rows::new(shape, &batch.schema(), None)?;
         let columns = rows.fitted(&batch)?;
         let row = rows.rows_of(&columns, 0, 1)?.into_iter().next();
-        let row = row.ok_or_else(unknown)?;
+        let row = row.ok_or_else(|| error("XX000", "a variable without a value"))?;
         Ok(Answer::Row(Arc::clone(&rows.fields), row))
     }
 
@@ -280,15 +160,8 @@ impl Connection {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        let now = {
-            let mut variables = lock(&self.variables);
-            variables.set(name, value)?;
-            variables.get(name).unwrap_or_default().to_owned()
-        };
+        let now = self.session.set(name, value)?;
         let name = name.to_lowercase();
-        if name == "application_name" {
-            *lock(&self.client()?.application) = now.clone();
-        }
         if let Some((_, shown)) = REPORTED.iter().find(|(known, _)| *known == name) {
             let status = ParameterStatus::new((*shown).to_owned(), now);
             client
@@ -296,14 +169,6 @@ impl Connection {
                 .await?;
         }
         Ok(())
-    }
-}
-
-impl Server {
-    pub fn is_operator(&self, user: &str) -> bool {
-        self.operators
-            .as_ref()
-            .is_none_or(|names| names.contains(user))
     }
 }
 

@@ -38,7 +38,7 @@ where
     C::Error: Debug,
     PgWireError: From<<C as Sink<Message>>::Error>,
 {
-    let mut lease = connection.lease(false).await;
+    let mut lease = connection.session.lease(false).await;
     let target = copy.clone();
     // The session may have to plan again what others have changed, which waits.
     let found = tokio::task::spawn_blocking(move || {
@@ -87,7 +87,7 @@ impl CopyHandler for Copying {
             return Err(error("08P01", "no COPY is in progress"));
         };
         let columns = arriving.columns()?;
-        let lease = self.0.lease(false).await;
+        let lease = self.0.session.lease(false).await;
         let rows = insert(&self.0, lease, arriving, columns).await?;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         complete(client, Tag::new("COPY").with_rows(rows)).await
@@ -115,11 +115,10 @@ async fn insert(
     values: Vec<ArrayRef>,
 ) -> PgWireResult<u64> {
     let piece = only_one(&text)?.ok_or_else(|| error("42601", "COPY of nothing"))?;
-    let deadline = connection.limit();
-    let deadline = deadline.and_then(|limit| Instant::now().checked_add(limit));
-    let statement = Statement::new(&text, deadline);
-    connection.client()?.runs(&statement);
-    let counted = Arc::clone(&connection.server.counted);
+    let session = &connection.session;
+    let statement = Statement::new(&text, session.deadline());
+    session.client()?.runs(&statement);
+    let counted = Arc::clone(&session.server.counted);
     let inserted = tokio::task::spawn_blocking(move || {
         let begun = Instant::now();
         let target = (&copy.table, &copy.columns[..]);

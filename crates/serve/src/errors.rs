@@ -4,6 +4,9 @@ use super::clients::Why;
 use pgwire::error::{ErrorInfo, PgWireError};
 use tierloom_sql::{Position, SqlError};
 
+/// What a client is told of a statement that took too long; its code is that of others, too.
+pub(crate) const TIMED_OUT: &str = "canceling statement due to statement timeout";
+
 /// An error with its SQLSTATE.
 pub(crate) fn error(code: &str, message: impl std::fmt::Display) -> PgWireError {
     info("ERROR", code, message)
@@ -28,7 +31,7 @@ pub(crate) fn of_statement(failed: SqlError, text: &str, why: Why) -> PgWireErro
         SqlError::Interrupted => {
             let (code, message) = match why {
                 Why::Asked => ("57014", "canceling statement due to user request"),
-                Why::TooLong => ("57014", "canceling statement due to statement timeout"),
+                Why::TooLong => ("57014", TIMED_OUT),
                 Why::Ending => ("57P01", "the server ends"),
             };
             (code, message.to_owned(), None)

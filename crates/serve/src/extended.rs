@@ -4,10 +4,10 @@
 use super::action::{self, Action};
 use super::connection::{Answer, Connection, check_transaction, tag_of};
 use super::copy_in;
-use super::errors::{error, of_statement};
+use super::errors::error;
 use super::messages::{complete, row_description};
-use super::rows::{self, Encoded, Shape, visible};
-use super::running::{self, Part, Running};
+use super::rows::{self, Encoded, PgRows, Shape, visible};
+use super::running::{Part, Running};
 use super::simple::{copy_out, forget};
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow_pg::datatypes::df::deserialize_parameters;
@@ -122,32 +122,11 @@ impl Preparing {
         piece: &Piece,
         types: &[Option<Type>],
     ) -> PgWireResult<Described> {
-        let given: Vec<_> = types
-            .iter()
-            .map(|t| t.as_ref().and_then(arrow_type))
-            .collect();
-        let mut session = self.0.session().lock_owned().await;
-        let rewriter = Arc::clone(&self.0.server.rewriter);
-        let piece = piece.clone();
-        let statement = super::clients::Statement::new(text, None);
-        self.0.client()?.runs(&statement);
-        let watch = Arc::clone(&statement);
-        let described = tokio::task::spawn_blocking(move || {
-            let first = rewriter.first(&piece);
-            let understood = first.as_ref().unwrap_or(&piece);
-            let described = session.describe(understood, &given, watch.as_ref());
-            match (described, first) {
-                (Err(failed), None) => match rewriter.after_failure(&piece) {
-                    Some(again) => session
-                        .describe(&again, &given, watch.as_ref())
-                        .map_err(|_| failed),
-                    None => Err(failed),
-                },
-                (described, _) => described,
-            }
-        });
-        let described = described.await.map_err(|e| error("XX000", e))?;
-        let described = described.map_err(|e| of_statement(e, text, statement.why()))?;
+        let given = types.iter().map(|t| t.as_ref().and_then(arrow_type));
+        let session = &self.0.session;
+        let lease = session.lease(false).await;
+        let described = session.describe(lease, text, piece, given.collect());
+        let described = described.await?;
         Ok(Described {
             columns: described.columns.map(|columns| visible(&columns)),
             parameters: described.parameters,
@@ -427,9 +406,9 @@ impl Extended {
         let columns = prepared.described.columns.clone();
         let with_rows = columns.is_some();
         let (piece, text) = (prepared.piece.clone(), &prepared.text);
-        let task = self.0.task(piece, text, shape, columns, values(portal)?)?;
-        let lease = self.0.lease(with_rows && most > 0).await;
-        let mut running = running::start(lease, task, self.0.client()?.as_ref(), &self.0.peer);
+        let task = self.0.session.task(piece, text, values(portal)?)?;
+        let lease = self.0.session.lease(with_rows && most > 0).await;
+        let mut running = self.0.start(lease, task, PgRows::new(shape, columns))?;
         match running.next().await? {
             Some(Part::Columns(fields)) if with_rows => {
                 let mut response = QueryResponse::new(fields, rows_of(running));
@@ -449,7 +428,7 @@ impl Extended {
 }
 
 /// The rows of a running statement.
-fn rows_of(running: Running) -> impl futures::Stream<Item = PgWireResult<DataRow>> + Send {
+fn rows_of(running: Running<PgRows>) -> impl futures::Stream<Item = PgWireResult<DataRow>> + Send {
     let none = Vec::new().into_iter();
     stream::try_unfold((running, none), |(mut running, mut rows)| async move {
         loop {

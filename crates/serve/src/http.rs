@@ -8,8 +8,8 @@
 //! Everything is made when it is asked for, on the threads of sockets and not on those of queries.
 
 use super::clients::Clients;
-use super::connection::Server;
 use super::idle::Incoming;
+use super::session::Server;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST};

@@ -1,5 +1,5 @@
-//! Connections of HTTP: a limited number, encrypted where there is a certificate, and none that
-//! keeps its place without sending anything.
+//! Connections of HTTP and gRPC: a limited number, encrypted where there is a certificate, and none
+//! that keeps its place without sending anything.
 
 use axum::serve::Listener;
 use pgwire::tokio::TlsAcceptor;
@@ -15,14 +15,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-/// Connections at the same time.
-const CONNECTIONS: usize = 64;
-
 /// Time for a client to agree on encryption.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// A connection is closed after this time without a byte from its client. Longer than the usual
-/// time between two scrapes.
+/// time between two scrapes, and than that between two signs of life that clients of gRPC are asked
+/// for.
 const IDLE: Duration = Duration::from_secs(75);
 
 /// What arrives at an address.
@@ -34,15 +32,19 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// Accepts connections; must be called within a runtime.
+    /// Accepts `most` connections at a time; must be called within a runtime.
     ///
     /// # Errors
     /// An address that the socket does not tell.
-    pub fn new(socket: TcpListener, acceptor: Option<TlsAcceptor>) -> io::Result<Self> {
+    pub fn new(
+        socket: TcpListener,
+        acceptor: Option<TlsAcceptor>,
+        most: usize,
+    ) -> io::Result<Self> {
         let address = socket.local_addr()?;
         let (send, connections) = mpsc::channel(1);
         let mut accepting = JoinSet::new();
-        accepting.spawn(accept(socket, acceptor, send));
+        accepting.spawn(accept(socket, acceptor, most, send));
         Ok(Incoming {
             address,
             connections,
@@ -54,9 +56,10 @@ impl Incoming {
 async fn accept(
     socket: TcpListener,
     acceptor: Option<TlsAcceptor>,
+    most: usize,
     send: mpsc::Sender<(Connection, SocketAddr)>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Arc::new(Semaphore::new(most));
     let mut greeted = JoinSet::new();
     loop {
         while greeted.try_join_next().is_some() {}
@@ -69,10 +72,12 @@ async fn accept(
             sleep(Duration::from_millis(100)).await;
             continue;
         };
+        // Answers are written as a whole, so that nothing is gained by waiting for more.
+        let _ = stream.set_nodelay(true);
         let (acceptor, send) = (acceptor.clone(), send.clone());
         greeted.spawn(async move {
             if let Some(io) = greet(stream, acceptor).await {
-                let _ = send.send((Connection::new(io, place), from)).await;
+                let _ = send.send((Connection::new(io, from, place), from)).await;
             }
         });
     }
@@ -110,14 +115,17 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// A connection that ends when its client is silent for too long.
 pub(crate) struct Connection {
+    /// The other end.
+    pub from: SocketAddr,
     io: Box<dyn Duplex>,
     silent: Pin<Box<Sleep>>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Connection {
-    fn new(io: Box<dyn Duplex>, place: OwnedSemaphorePermit) -> Self {
+    fn new(io: Box<dyn Duplex>, from: SocketAddr, place: OwnedSemaphorePermit) -> Self {
         Connection {
+            from,
             io,
             silent: Box::pin(sleep(IDLE)),
             _place: place,

@@ -1,4 +1,4 @@
-//! SQL sessions over the PostgreSQL protocol.
+//! SQL sessions over the PostgreSQL protocol and Flight SQL.
 //!
 //! ```text
 //!  socket ─ pgwire ─► startup.rs   who may connect (access.rs), TLS (tls.rs)
@@ -11,7 +11,8 @@
 //!                        ▼
 //!                     running.rs   a thread with the session ── bounded channel ──► rows
 //!
-//!  socket ─ axum ───► http.rs      metrics (idle.rs: connections that send nothing end)
+//!  socket ─ tonic ──► flight/      Flight SQL (idle.rs: connections that send nothing end)
+//!  socket ─ axum ───► http.rs      metrics (idle.rs)
 //! ```
 //! Sockets have a runtime of their own: a query that keeps all workers of the engine busy delays
 //! neither a cancel request nor another connection.
@@ -28,15 +29,18 @@ mod copy_in;
 mod errors;
 mod extended;
 mod fields;
+mod flight;
 mod http;
 mod idle;
 mod json;
 mod listen;
 mod messages;
+mod options;
 mod peer;
 mod rewrite;
 mod rows;
 mod running;
+mod session;
 mod simple;
 mod startup;
 mod tls;
@@ -44,7 +48,8 @@ mod variables;
 
 pub use access::{PASSWORD_VARIABLE, Passwords, read_token};
 pub use http::MetricsOptions;
-pub use listen::{Address, Reached, ServeOptions, serve};
+pub use listen::{Reached, serve};
+pub use options::{Address, ServeOptions};
 pub use tls::Certificate;
 
 /// Why a server did not start or ended.

@@ -1,18 +1,19 @@
 //! The server: addresses to listen on, connections, and their end.
 
-use super::access::Passwords;
+use super::ServeError;
 use super::catalog::{self, Rewriter};
 use super::clients::Clients;
-use super::connection::{Connection, Server};
+use super::connection::Connection;
 use super::copy_in::Copying;
 use super::extended::Extended;
-use super::http::{self, MetricsOptions};
+use super::flight;
+use super::http;
 use super::idle::Incoming;
+use super::options::{Address, ServeOptions, check};
 use super::peer::Peer;
+use super::session::Server;
 use super::simple::Simple;
 use super::startup::Entrance;
-use super::tls::Certificate;
-use super::{PASSWORD_VARIABLE, ServeError};
 use pgwire::api::auth::StartupHandler;
 use pgwire::api::cancel::CancelHandler;
 use pgwire::api::copy::CopyHandler;
@@ -20,10 +21,8 @@ use pgwire::api::query::{ExtendedQueryHandler, SimpleQueryHandler};
 use pgwire::api::{PgWireServerHandlers, RandomPidSecretKeyGenerator};
 use pgwire::tokio::{TlsAcceptor, process_socket, process_socket_unix};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -32,74 +31,19 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
-/// Where a server listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
-    /// An IP address with a port; port 0 for a free one.
-    Tcp(SocketAddr),
-    /// The path of a Unix socket; clients find `FOLDER/.s.PGSQL.5432` by `FOLDER`.
-    Unix(PathBuf),
-}
-
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text.starts_with('/') {
-            return Ok(Address::Unix(PathBuf::from(text)));
-        }
-        text.parse().map(Address::Tcp).map_err(|_| {
-            format!("{text:?} is no address; expected IP:PORT as in 127.0.0.1:5432, or the path of a Unix socket")
-        })
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Address::Tcp(address) => address.fmt(f),
-            Address::Unix(path) => path.display().fmt(f),
-        }
-    }
-}
-
-impl Address {
-    fn is_local(&self) -> bool {
-        match self {
-            Address::Tcp(address) => address.ip().is_loopback(),
-            Address::Unix(_) => true,
-        }
-    }
-}
-
-/// How a server is reached, and by whom.
-#[derive(Clone)]
-pub struct ServeOptions {
-    /// At least one.
-    pub addresses: Vec<Address>,
-    /// `None` if no password is needed, which only connections of this machine may have.
-    pub passwords: Option<Passwords>,
-    /// `None` for connections without TLS.
-    pub certificate: Option<Certificate>,
-    /// Whether connections from other machines may do without TLS.
-    pub allow_plain: bool,
-    /// Names that may change settings of the machine and use its files; with no passwords and no
-    /// names, everybody may.
-    pub operators: Vec<String>,
-    /// Clients at the same time.
-    pub connections: usize,
-    /// `None` for a server without metrics.
-    pub metrics: Option<MetricsOptions>,
-}
-
 /// Time for connections to end by themselves when the server ends.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Connections to metrics at the same time.
+const SCRAPERS: usize = 64;
 
 /// Where a server can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reached {
     /// By clients of PostgreSQL.
     pub addresses: Vec<Address>,
+    /// By clients of Flight SQL, as a URL.
+    pub flight: Option<String>,
     /// The address of its metrics, as a URL.
     pub metrics: Option<String>,
 }
@@ -136,7 +80,7 @@ pub fn serve(
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         // A thread for the statement of every connection, and for statements beside it.
-        .max_blocking_threads(2 * options.connections + 16)
+        .max_blocking_threads(4 * options.connections + 16)
         .thread_name("tierloom-socket")
         .thread_stack_size(4 << 20)
         .enable_all()
@@ -146,15 +90,30 @@ pub fn serve(
     let served = runtime.block_on(async {
         let listeners = listeners(options).await?;
         let mut connections = JoinSet::new();
-        let mut metrics = None;
+        let (mut metrics, mut flight) = (None, None);
         if let Some(wanted) = &options.metrics {
-            let (incoming, url) = metrics_socket(wanted, options.certificate.as_ref()).await?;
+            let acceptor = options.certificate.as_ref().map(|c| c.https.clone());
+            let schemes = ["http", "https"];
+            let (incoming, url) = opened(wanted.address, acceptor, SCRAPERS, schemes).await?;
             let token = wanted.token.clone();
             connections.spawn(http::answer(Arc::clone(&server), token, incoming));
             metrics = Some(url);
         }
+        if let Some(address) = options.flight {
+            let acceptor = options.certificate.as_ref().map(|c| c.grpc.clone());
+            // A client may have several, and those that are refused have one until they are told.
+            let most = 2 * options.connections + 16;
+            let schemes = ["grpc", "grpc+tls"];
+            let (incoming, url) = opened(address, acceptor, most, schemes).await?;
+            connections.spawn(flight::answer(Arc::clone(&server), incoming));
+            flight = Some(url);
+        }
         let addresses = listeners.iter().map(|l| l.address.clone()).collect();
-        ready(&Reached { addresses, metrics });
+        ready(&Reached {
+            addresses,
+            flight,
+            metrics,
+        });
         for listener in listeners {
             let (server, acceptor) = (Arc::clone(&server), acceptor.clone());
             connections.spawn(listener.accept_all(server, acceptor));
@@ -184,65 +143,21 @@ async fn end(server: &Server) {
     }
 }
 
-fn check(options: &ServeOptions) -> Result<(), ServeError> {
-    if options.addresses.is_empty() {
-        return Err(ServeError::input("there is no address to listen on"));
-    }
-    for address in options.addresses.iter().filter(|a| !a.is_local()) {
-        if options.passwords.is_none() {
-            return Err(ServeError::input(format!(
-                "{address} can be reached from other machines, and no password is needed; give names and passwords with --password-file, or one password in {PASSWORD_VARIABLE}"
-            )));
-        }
-        check_encrypted(options, address)?;
-    }
-    let metrics = options.metrics.as_ref();
-    if let Some(MetricsOptions { address, token }) = metrics
-        && !address.ip().is_loopback()
-    {
-        if token.is_none() {
-            return Err(ServeError::input(format!(
-                "metrics at {address} can be reached from other machines, and no token is needed; give one with --metrics-token-file"
-            )));
-        }
-        check_encrypted(options, &format_args!("metrics at {address}"))?;
-    }
-    if let Some(passwords) = &options.passwords
-        && let Some(unknown) = options.operators.iter().find(|name| !passwords.knows(name))
-    {
-        return Err(ServeError::input(format!(
-            "--operator {unknown}: there is no password for this name"
-        )));
-    }
-    Ok(())
-}
-
-/// Refuses what other machines reach without encryption.
-fn check_encrypted(options: &ServeOptions, what: &dyn fmt::Display) -> Result<(), ServeError> {
-    if options.certificate.is_some() || options.allow_plain {
-        return Ok(());
-    }
-    Err(ServeError::input(format!(
-        "{what} can be reached from other machines, and nothing is encrypted; give a certificate with --tls-cert and --tls-key, or allow it with --allow-plain-clients"
-    )))
-}
-
-async fn metrics_socket(
-    options: &MetricsOptions,
-    certificate: Option<&Certificate>,
+/// Listens for HTTP or gRPC, with TLS if there is an acceptor; also the URL, in the first scheme
+/// without TLS and in the second with it.
+async fn opened(
+    address: SocketAddr,
+    acceptor: Option<TlsAcceptor>,
+    most: usize,
+    [plain, encrypted]: [&str; 2],
 ) -> Result<(Incoming, String), ServeError> {
-    let failed = |e: std::io::Error| {
-        ServeError::failed(format!("cannot listen on {}: {e}", options.address))
-    };
-    let socket = TcpListener::bind(options.address).await.map_err(failed)?;
+    let failed = |e: std::io::Error| ServeError::failed(format!("cannot listen on {address}: {e}"));
+    let socket = TcpListener::bind(address).await.map_err(failed)?;
     let address = socket.local_addr().map_err(failed)?;
-    let scheme = if certificate.is_some() {
-        "https"
-    } else {
-        "http"
-    };
-    let incoming = Incoming::new(socket, certificate.map(|c| c.https.clone())).map_err(failed)?;
-    Ok((incoming, format!("{scheme}://{address}/")))
+    let scheme = if acceptor.is_some() { encrypted } else { plain };
+    let incoming = Incoming::new(socket, acceptor, most).map_err(failed)?;
+    let slash = if scheme.starts_with("http") { "/" } else { "" };
+    Ok((incoming, format!("{scheme}://{address}{slash}")))
 }
 
 enum Socket {
@@ -368,7 +283,7 @@ impl Handlers {
             simple: Arc::new(Simple(Arc::clone(connection))),
             extended: Arc::new(Extended(Arc::clone(connection))),
             copying: Arc::new(Copying(Arc::clone(connection))),
-            clients: Arc::new(connection.server.clients.clone()),
+            clients: Arc::new(connection.session.server.clients.clone()),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::copy::CopyFormat;
 use super::errors::error;
+use super::running::{Encode, Give, Unsent};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -13,6 +14,7 @@ use pgwire::error::PgWireResult;
 use pgwire::messages::copy::CopyData;
 use pgwire::messages::data::DataRow;
 use std::sync::Arc;
+use tierloom_sql::{Flow, SqlError};
 
 /// How rows leave the server.
 #[derive(Debug, Clone)]
@@ -40,7 +42,57 @@ pub(crate) struct Rows {
 }
 
 /// Rows that are encoded before some are sent.
-pub(crate) const AT_ONCE: usize = 1024;
+const AT_ONCE: usize = 1024;
+
+/// Encodes the rows of a statement, whose columns are known when it runs.
+pub(crate) struct PgRows {
+    shape: Shape,
+    /// Columns that the client was told, if it was.
+    described: Option<SchemaRef>,
+    rows: Option<Rows>,
+}
+
+impl PgRows {
+    pub fn new(shape: Shape, described: Option<SchemaRef>) -> Self {
+        PgRows {
+            shape,
+            described,
+            rows: None,
+        }
+    }
+}
+
+impl Encode for PgRows {
+    type Columns = Arc<Vec<FieldInfo>>;
+    type Rows = Encoded;
+
+    fn begin(&mut self, schema: &SchemaRef) -> PgWireResult<Self::Columns> {
+        let rows = Rows::new(self.shape.clone(), schema, self.described.as_ref())?;
+        let fields = Arc::clone(&rows.fields);
+        self.rows = Some(rows);
+        Ok(fields)
+    }
+
+    fn rows(&mut self, batch: &RecordBatch, give: &mut Give<'_, Encoded>) -> Result<Flow, Unsent> {
+        let Some(rows) = &mut self.rows else {
+            return Err(Unsent::Failed(SqlError::failed("rows without columns")));
+        };
+        let columns = rows.fitted(batch).map_err(Unsent::Refused)?;
+        for from in (0..batch.num_rows()).step_by(AT_ONCE) {
+            let to = batch.num_rows().min(from + AT_ONCE);
+            let encoded = rows.encode(&columns, from, to).map_err(Unsent::Refused)?;
+            if give(encoded).map_err(Unsent::Failed)? == Flow::Enough {
+                return Ok(Flow::Enough);
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    fn last(&self) -> Option<Encoded> {
+        let last = self.rows.as_ref().map(Rows::last).unwrap_or_default();
+        (!last.is_empty()).then_some(Encoded::Copy(last))
+    }
+}
 
 /// The schema that clients see: types without a counterpart in PostgreSQL are text.
 pub(crate) fn visible(schema: &Schema) -> SchemaRef {

@@ -4,11 +4,9 @@ use super::catalog::Rewriter;
 use super::clients::{Client, Statement, Why};
 use super::errors::{error, fatal, of_statement};
 use super::peer::Peer;
-use super::rows::{AT_ONCE, Encoded, Rows, Shape};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::ScalarValue;
-use pgwire::api::results::FieldInfo;
 use pgwire::error::{PgWireError, PgWireResult};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -17,12 +15,50 @@ use tierloom_sql::{Flow, Outcome, Piece, Sink, SqlError, SqlSession, Watch};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, mpsc};
 
+/// How the rows of a statement are encoded for its client.
+pub(crate) trait Encode: Send + 'static {
+    /// What the client is told of the columns.
+    type Columns: Send;
+    /// Some rows.
+    type Rows: Send;
+
+    /// Takes the columns of the rows, once and before them.
+    ///
+    /// # Errors
+    /// Other columns than the client was told of before.
+    fn begin(&mut self, schema: &SchemaRef) -> PgWireResult<Self::Columns>;
+
+    /// Encodes a batch, and gives each part of it to `give` while that wants more.
+    ///
+    /// # Errors
+    /// Values that cannot be encoded, and the errors of `give`.
+    fn rows(
+        &mut self,
+        batch: &RecordBatch,
+        give: &mut Give<'_, Self::Rows>,
+    ) -> Result<Flow, Unsent>;
+
+    /// What comes after the last row.
+    fn last(&self) -> Option<Self::Rows>;
+}
+
+/// Takes encoded rows.
+pub(crate) type Give<'a, R> = dyn FnMut(R) -> Result<Flow, SqlError> + 'a;
+
+/// Why rows were not sent.
+pub(crate) enum Unsent {
+    /// They cannot be encoded.
+    Refused(PgWireError),
+    /// Nobody takes them any more.
+    Failed(SqlError),
+}
+
 /// What a running statement gives.
-pub(crate) enum Part {
+pub(crate) enum Part<E: Encode> {
     /// Once, before rows.
-    Columns(Arc<Vec<FieldInfo>>),
-    Rows(Encoded),
-    /// At the end of a copy.
+    Columns(E::Columns),
+    Rows(E::Rows),
+    /// At the end.
     Done(Outcome),
 }
 
@@ -30,15 +66,12 @@ pub(crate) enum Part {
 pub(crate) struct Task {
     pub piece: Piece,
     pub values: Vec<ScalarValue>,
-    pub shape: Shape,
-    /// Columns that the client was told, if it was.
-    pub described: Option<SchemaRef>,
     /// The text that positions in errors refer to.
     pub text: String,
     /// The statement as its client has sent it.
     pub shown: String,
-    /// How long it may take.
-    pub limit: Option<Duration>,
+    /// When it is stopped if it has not ended by itself.
+    pub deadline: Option<Instant>,
     /// Whether its user may change the machine and use files of it.
     pub is_operator: bool,
     /// Reads statements again as PostgreSQL means them.
@@ -57,14 +90,15 @@ const POLL: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A running statement; dropping it stops it.
-pub(crate) struct Running {
-    parts: mpsc::Receiver<PgWireResult<Part>>,
+pub(crate) struct Running<E: Encode> {
+    parts: mpsc::Receiver<PgWireResult<Part<E>>>,
     statement: Arc<Statement>,
-    /// Until the statement has ended, the client can be found to be gone.
-    peer: Weak<Peer>,
+    /// Until the statement has ended, the client can be found to be gone; `None` where this is
+    /// dropped when the client goes.
+    peer: Option<Weak<Peer>>,
 }
 
-impl Drop for Running {
+impl<E: Encode> Drop for Running<E> {
     fn drop(&mut self) {
         self.statement.end(Why::Asked);
     }
@@ -87,17 +121,20 @@ impl Lease {
 }
 
 /// Starts a statement of `client`.
-pub(crate) fn start(mut lease: Lease, task: Task, client: &Client, peer: &Arc<Peer>) -> Running {
-    let deadline = task
-        .limit
-        .and_then(|limit| Instant::now().checked_add(limit));
-    let statement = Statement::new(&task.shown, deadline);
+pub(crate) fn start<E: Encode>(
+    mut lease: Lease,
+    task: Task,
+    encoder: E,
+    client: &Client,
+    peer: Option<&Arc<Peer>>,
+) -> Running<E> {
+    let statement = Statement::new(&task.shown, task.deadline);
     client.runs(&statement);
     let (send, parts) = mpsc::channel(PARTS_AHEAD);
     let running = Running {
         parts,
         statement: Arc::clone(&statement),
-        peer: Arc::downgrade(peer),
+        peer: peer.map(Arc::downgrade),
     };
     let handle = Handle::current();
     let begun = Instant::now();
@@ -106,8 +143,8 @@ pub(crate) fn start(mut lease: Lease, task: Task, client: &Client, peer: &Arc<Pe
             send,
             handle,
             statement,
-            task: &task,
-            rows: None,
+            encoder,
+            begun: false,
             refused: None,
         };
         let done = run(lease.session(), &task, &mut out);
@@ -135,7 +172,11 @@ pub(crate) fn ended<T, E>(done: &Result<T, E>, statement: &Statement) -> Ended {
     }
 }
 
-fn run(session: &mut SqlSession, task: &Task, out: &mut Out) -> Result<Outcome, SqlError> {
+fn run<E: Encode>(
+    session: &mut SqlSession,
+    task: &Task,
+    out: &mut Out<E>,
+) -> Result<Outcome, SqlError> {
     let statement = Arc::clone(&out.statement);
     let rewritten = task.rewriter.first(&task.piece);
     let piece = rewritten.as_ref().unwrap_or(&task.piece);
@@ -147,7 +188,7 @@ fn run(session: &mut SqlSession, task: &Task, out: &mut Out) -> Result<Outcome, 
     }
     let done = session.run_with(piece, task.values.clone(), out, statement.as_ref());
     if let Err(SqlError::Input { .. }) = &done
-        && out.rows.is_none()
+        && !out.begun
         && rewritten.is_none()
         && let Some(piece) = task.rewriter.after_failure(&task.piece)
     {
@@ -158,17 +199,30 @@ fn run(session: &mut SqlSession, task: &Task, out: &mut Out) -> Result<Outcome, 
     done
 }
 
-impl Running {
+impl<E: Encode> Running<E> {
+    /// The statement, to stop it from elsewhere.
+    pub fn statement(&self) -> &Arc<Statement> {
+        &self.statement
+    }
+
+    /// Whether the client is known to be gone.
+    fn is_abandoned(&self) -> bool {
+        let Some(peer) = &self.peer else {
+            return false;
+        };
+        peer.upgrade().is_none_or(|peer| peer.is_gone())
+    }
+
     /// The next part; `None` after the last.
     ///
     /// # Errors
     /// That of the statement, or that the client is gone.
-    pub async fn next(&mut self) -> PgWireResult<Option<Part>> {
+    pub async fn next(&mut self) -> PgWireResult<Option<Part<E>>> {
         loop {
             let waited = tokio::time::timeout(LOOK, self.parts.recv()).await;
             match waited {
                 Ok(part) => return part.transpose(),
-                Err(_) if self.peer.upgrade().is_none_or(|peer| peer.is_gone()) => {
+                Err(_) if self.is_abandoned() => {
                     self.statement.end(Why::Asked);
                     return Err(fatal("08006", "the client is gone"));
                 }
@@ -179,39 +233,20 @@ impl Running {
 }
 
 /// The sink of a running statement.
-struct Out<'a> {
-    send: mpsc::Sender<PgWireResult<Part>>,
+struct Out<E: Encode> {
+    send: mpsc::Sender<PgWireResult<Part<E>>>,
     handle: Handle,
     statement: Arc<Statement>,
-    task: &'a Task,
-    rows: Option<Rows>,
+    encoder: E,
+    /// Whether the client was told of columns.
+    begun: bool,
     /// Why rows could not be encoded.
     refused: Option<PgWireError>,
 }
 
-impl Out<'_> {
-    /// Hands on a part; waits for the client, but not longer than the statement may run.
-    fn deliver(&mut self, part: PgWireResult<Part>) -> Result<Flow, SqlError> {
-        loop {
-            let room = self
-                .handle
-                .block_on(async { tokio::time::timeout(POLL, self.send.reserve()).await });
-            match room {
-                Ok(Ok(room)) => {
-                    room.send(part);
-                    return Ok(Flow::More);
-                }
-                Ok(Err(_)) => return Ok(Flow::Enough),
-                // What ends a statement must arrive, however it ends.
-                Err(_) if matches!(part, Err(_) | Ok(Part::Done(_))) => {
-                    if self.send.is_closed() {
-                        return Ok(Flow::Enough);
-                    }
-                }
-                Err(_) if self.statement.stopped() => return Err(SqlError::Interrupted),
-                Err(_) => {}
-            }
-        }
+impl<E: Encode> Out<E> {
+    fn deliver(&self, part: PgWireResult<Part<E>>) -> Result<Flow, SqlError> {
+        deliver(&self.send, &self.handle, &self.statement, part)
     }
 
     fn refuse<T>(&mut self, encoded: PgWireResult<T>) -> Result<T, SqlError> {
@@ -223,22 +258,49 @@ impl Out<'_> {
     }
 }
 
-impl Sink for Out<'_> {
+/// Hands on a part; waits for the client, but not longer than the statement may run.
+fn deliver<E: Encode>(
+    send: &mpsc::Sender<PgWireResult<Part<E>>>,
+    handle: &Handle,
+    statement: &Statement,
+    part: PgWireResult<Part<E>>,
+) -> Result<Flow, SqlError> {
+    loop {
+        let room = handle.block_on(async { tokio::time::timeout(POLL, send.reserve()).await });
+        match room {
+            Ok(Ok(room)) => {
+                room.send(part);
+                return Ok(Flow::More);
+            }
+            Ok(Err(_)) => return Ok(Flow::Enough),
+            // What ends a statement must arrive, however it ends.
+            Err(_) if matches!(part, Err(_) | Ok(Part::Done(_))) => {
+                if send.is_closed() {
+                    return Ok(Flow::Enough);
+                }
+            }
+            Err(_) if statement.stopped() => return Err(SqlError::Interrupted),
+            Err(_) => {}
+        }
+    }
+}
+
+impl<E: Encode> Sink for Out<E> {
     fn begin(&mut self, schema: &SchemaRef) -> Result<(), SqlError> {
-        let (shape, described) = (self.task.shape.clone(), self.task.described.as_ref());
-        let rows = self.refuse(Rows::new(shape, schema, described))?;
-        let fields = Arc::clone(&rows.fields);
-        self.rows = Some(rows);
-        self.deliver(Ok(Part::Columns(fields))).map(drop)
+        let columns = self.encoder.begin(schema);
+        let columns = self.refuse(columns)?;
+        self.begun = true;
+        self.deliver(Ok(Part::Columns(columns))).map(drop)
     }
 
     fn rows(&mut self, batch: &RecordBatch) -> Result<Flow, SqlError> {
-        let Some(mut rows) = self.rows.take() else {
-            return Err(SqlError::failed("rows without columns"));
-        };
-        let sent = self.send_rows(&mut rows, batch);
-        self.rows = Some(rows);
-        sent
+        let (send, handle, statement) = (&self.send, &self.handle, &self.statement);
+        let mut give = |rows| deliver(send, handle, statement, Ok(Part::Rows(rows)));
+        match self.encoder.rows(batch, &mut give) {
+            Ok(flow) => Ok(flow),
+            Err(Unsent::Failed(failed)) => Err(failed),
+            Err(Unsent::Refused(refused)) => self.refuse(Err(refused)),
+        }
     }
 
     fn is_ready(&self) -> bool {
@@ -246,25 +308,10 @@ impl Sink for Out<'_> {
     }
 
     fn end(&mut self) -> Result<(), SqlError> {
-        let last = self.rows.as_ref().map(Rows::last).unwrap_or_default();
-        if !last.is_empty() {
-            self.deliver(Ok(Part::Rows(Encoded::Copy(last))))?;
+        match self.encoder.last() {
+            Some(last) => self.deliver(Ok(Part::Rows(last))).map(drop),
+            None => Ok(()),
         }
-        Ok(())
-    }
-}
-
-impl Out<'_> {
-    fn send_rows(&mut self, rows: &mut Rows, batch: &RecordBatch) -> Result<Flow, SqlError> {
-        let columns = self.refuse(rows.fitted(batch))?;
-        for from in (0..batch.num_rows()).step_by(AT_ONCE) {
-            let to = batch.num_rows().min(from + AT_ONCE);
-            let encoded = self.refuse(rows.encode(&columns, from, to))?;
-            if self.deliver(Ok(Part::Rows(encoded)))? == Flow::Enough {
-                return Ok(Flow::Enough);
-            }
-        }
-        Ok(Flow::More)
     }
 }
 

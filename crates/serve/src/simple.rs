@@ -7,8 +7,8 @@ use super::copy::CopyOut;
 use super::copy_in;
 use super::errors::{error, of_statement};
 use super::messages::{complete, row_description};
-use super::rows::{Encoded, Shape};
-use super::running::{self, Part};
+use super::rows::{Encoded, PgRows, Shape};
+use super::running::Part;
 use async_trait::async_trait;
 use futures::{Sink, SinkExt};
 use pgwire::api::portal::Format;
@@ -127,10 +127,10 @@ impl Simple {
         PgWireError: From<<C as Sink<Message>>::Error>,
     {
         let own = piece.text.clone();
-        let shape = Shape::Rows(Format::UnifiedText);
-        let task = self.0.task(piece, text, shape, None, Vec::new())?;
-        let lease = self.0.lease(false).await;
-        let mut running = running::start(lease, task, self.0.client()?.as_ref(), &self.0.peer);
+        let rows = PgRows::new(Shape::Rows(Format::UnifiedText), None);
+        let task = self.0.session.task(piece, text, Vec::new())?;
+        let lease = self.0.session.lease(false).await;
+        let mut running = self.0.start(lease, task, rows)?;
         let mut with_rows = false;
         while let Some(part) = running.next().await? {
             match part {
@@ -185,16 +185,11 @@ where
 {
     let piece = action::only_one(&copy.query)?;
     let piece = piece.ok_or_else(|| error("42601", "COPY of no query"))?;
-    let mut task = connection.task(
-        piece,
-        &copy.query,
-        Shape::Copy(copy.format.clone()),
-        None,
-        Vec::new(),
-    )?;
+    let mut task = connection.session.task(piece, &copy.query, Vec::new())?;
     text.clone_into(&mut task.shown);
-    let lease = connection.lease(false).await;
-    let mut running = running::start(lease, task, connection.client()?.as_ref(), &connection.peer);
+    let rows = PgRows::new(Shape::Copy(copy.format.clone()), None);
+    let lease = connection.session.lease(false).await;
+    let mut running = connection.start(lease, task, rows)?;
     let mut begun = false;
     while let Some(part) = running.next().await? {
         match part {

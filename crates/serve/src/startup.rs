@@ -1,8 +1,9 @@
 //! How a connection begins: TLS, names and passwords, and the variables that clients send along.
 
 use super::clients::lock;
-use super::connection::{Connection, Server};
+use super::connection::Connection;
 use super::errors::fatal;
+use super::session::Server;
 use super::variables::Variables;
 use async_trait::async_trait;
 use futures::Sink;
@@ -31,7 +32,7 @@ pub(crate) struct Entrance {
 impl Entrance {
     pub fn new(connection: &Arc<Connection>) -> PgWireResult<Self> {
         let parameters = Arc::new(Parameters(Arc::clone(connection)));
-        let scram = scram(&connection.server, &parameters)?;
+        let scram = scram(&connection.session.server, &parameters)?;
         Ok(Entrance {
             connection: Arc::clone(connection),
             parameters,
@@ -41,14 +42,14 @@ impl Entrance {
 
     /// What can be told before the client has shown who it is.
     fn check(&self, client: &impl ClientInfo, startup: &Startup) -> PgWireResult<()> {
-        let server = &self.connection.server;
+        let server = &self.connection.session.server;
         if server.must_encrypt && !self.connection.is_local && !client.is_secure() {
             return Err(fatal(
                 "28000",
                 "the server takes connections with TLS only (sslmode=require)",
             ));
         }
-        if self.connection.is_full() {
+        if self.connection.session.is_full() {
             return Err(fatal("53300", "sorry, too many clients already"));
         }
         let user = startup.parameters.get("user");
@@ -58,7 +59,7 @@ impl Entrance {
                 "no PostgreSQL user name specified in startup packet",
             ));
         }
-        let mut variables = lock(&self.connection.variables);
+        let mut variables = lock(&self.connection.session.variables);
         take(&mut variables, startup).map_err(|refused| {
             let refused = ErrorInfo::from(refused);
             fatal(&refused.code, refused.message)
@@ -139,7 +140,7 @@ impl StartupHandler for Entrance {
             (None, PgWireFrontendMessage::Startup(startup)) => {
                 protocol_negotiation(client, startup).await?;
                 save_startup_parameters_to_metadata(client, startup);
-                let (pid, key) = self.connection.server.keys.generate(client);
+                let (pid, key) = self.connection.session.server.keys.generate(client);
                 client.set_pid_and_secret_key(pid, key);
                 finish_authentication(client, self.parameters.as_ref()).await?;
             }
@@ -178,14 +179,14 @@ impl ServerParameterProvider for Parameters {
     where
         C: ClientInfo,
     {
-        let variables = lock(&self.0.variables);
+        let variables = lock(&self.0.session.variables);
         let value = |name: &str| variables.get(name).unwrap_or_default().to_owned();
         let told = TOLD
             .iter()
             .map(|(shown, name)| ((*shown).to_owned(), value(name)));
         let mut told: HashMap<String, String> = told.collect();
         let user = client.metadata().get("user").cloned().unwrap_or_default();
-        let operator = if self.0.server.is_operator(&user) {
+        let operator = if self.0.session.server.is_operator(&user) {
             "on"
         } else {
             "off"

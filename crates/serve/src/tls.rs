@@ -16,6 +16,8 @@ pub struct Certificate {
     pub(crate) acceptor: TlsAcceptor,
     /// The same for HTTP.
     pub(crate) https: TlsAcceptor,
+    /// The same for gRPC.
+    pub(crate) grpc: TlsAcceptor,
     /// As in the file: SCRAM binds its exchange to it.
     pub(crate) pem: Vec<u8>,
 }
@@ -47,12 +49,14 @@ impl Certificate {
             .with_single_cert(chain, secret)
             .map_err(|e| wrong(key, &format!("does not fit {}: {e}", certificate.display())))?;
         let mut config = config;
-        let mut https = config.clone();
+        let (mut https, mut grpc) = (config.clone(), config.clone());
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         https.alpn_protocols = vec![b"http/1.1".to_vec()];
+        grpc.alpn_protocols = vec![b"h2".to_vec()];
         Ok(Certificate {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             https: TlsAcceptor::from(Arc::new(https)),
+            grpc: TlsAcceptor::from(Arc::new(grpc)),
             pem,
         })
     }

@@ -79,11 +79,7 @@ impl SqlSession {
         batches: impl Iterator<Item = Result<RecordBatch, SqlError>>,
         watch: &dyn Watch,
     ) -> Result<Loaded, SqlError> {
-        self.catalog.check_new_name(name, replace)?;
-        check_columns(name, schema)?;
-        let placement = self.settings.first_placement(&self.storage.topology)?;
-        let bytes = least_bytes(schema.fields().len());
-        self.storage.check_memory(name, bytes, &placement)?;
+        self.check_new_table(name, replace, schema)?;
         let table = caught(|| self.table_of(name, schema, batches, Home::Placed, watch));
         let table = table.unwrap_or_else(|said| {
             Err(SqlError::failed(format!(
@@ -91,6 +87,20 @@ impl SqlSession {
             )))
         })?;
         self.register(name, table.0, watch)
+    }
+
+    /// Refuses a table with these columns that cannot be, before any of its rows is read.
+    pub(super) fn check_new_table(
+        &self,
+        name: &str,
+        replace: bool,
+        schema: &SchemaRef,
+    ) -> Result<(), SqlError> {
+        self.catalog.check_new_name(name, replace)?;
+        check_columns(name, schema)?;
+        let placement = self.settings.first_placement(&self.storage.topology)?;
+        let bytes = least_bytes(schema.fields().len());
+        self.storage.check_memory(name, bytes, &placement)
     }
 
     pub(super) fn load_source(

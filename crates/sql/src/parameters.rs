@@ -106,6 +106,34 @@ impl WithValues {
     }
 }
 
+/// The statement with `$1`, `$2` and so on in the place of parameters that are written `?`.
+///
+/// # Errors
+/// A text that can never be SQL.
+pub fn numbered(piece: Piece) -> Result<Piece, SqlError> {
+    let is_plain = |token: &Token| match token {
+        Token::Question => true,
+        Token::Placeholder(name) => name == "?",
+        _ => false,
+    };
+    if !piece.tokens.iter().any(|token| is_plain(&token.token)) {
+        return Ok(piece);
+    }
+    let mut text = piece.in_place(0, 0);
+    let (mut copied, mut number) = (0, 0);
+    for (index, token) in piece.tokens.iter().enumerate() {
+        if is_plain(&token.token) {
+            let bytes = piece.bytes_of(index);
+            number += 1;
+            text.push_str(&piece.text[copied..bytes.start]);
+            text.push_str(&format!("${number}"));
+            copied = bytes.end;
+        }
+    }
+    text.push_str(&piece.text[copied..]);
+    Ok(split(&text)?.pop().unwrap_or(piece))
+}
+
 /// The n of `$n`, from 1; `None` for a parameter of another form.
 pub(super) fn number_of(name: &str) -> Option<usize> {
     let number = name.strip_prefix('$')?.parse().ok()?;
@@ -168,6 +196,16 @@ mod tests {
             let found = with.placed(SqlError::input_at(new, "x"));
             assert_eq!(found, SqlError::input_at(old, "x"), "{new}");
         }
+    }
+
+    #[test]
+    fn parameters_without_numbers_get_them_in_their_order() {
+        let given = split("select '?', ? /* ? */, \"?\" from t where a = ?").unwrap();
+        let piece = numbered(given.into_iter().next().unwrap()).unwrap();
+        assert_eq!(
+            piece.text,
+            "select '?', $1 /* ? */, \"?\" from t where a = $2"
+        );
     }
 
     #[test]

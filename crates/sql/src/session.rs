@@ -133,6 +133,19 @@ impl SqlSession {
         self.catalog.schema_of(table)
     }
 
+    /// The name and the columns of a table's primary key, if it has one.
+    pub fn primary_key(&self, table: &str) -> Option<(String, Vec<String>)> {
+        let rules = self.catalog.rules(table);
+        let key = rules.keys.iter().find(|key| key.primary)?;
+        Some((key.name.clone(), key.columns.clone()))
+    }
+
+    /// The schemas in which tables can be, `public` first.
+    pub fn schemas(&self) -> Vec<String> {
+        let made = self.catalog.schemas();
+        std::iter::once("public".to_owned()).chain(made).collect()
+    }
+
     /// Plans a query and caches the plan, so that the same text finds it later.
     ///
     /// # Errors

@@ -76,8 +76,10 @@ impl SharedEngine {
 impl SqlSession {
     /// A session for one query beside this one, with the settings that it has now.
     pub fn fork(&self) -> SqlSession {
-        let own = &self.settings.engine;
-        let engine = self.catalog.engine().beside(own.threads, own.batch_rows);
+        // As in its context, where `SET datafusion.execution.batch_size` changes it.
+        let engine = self.catalog.engine();
+        let batch_rows = engine.context().copied_config().batch_size();
+        let engine = engine.beside(self.settings.engine.threads, batch_rows);
         SqlSession {
             catalog: Catalog::beside(&self.catalog, engine),
             views: self.views.clone(),

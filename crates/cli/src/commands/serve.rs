@@ -1,4 +1,4 @@
-//! `tierloom serve`: tables for clients of PostgreSQL.
+//! `tierloom serve`: tables for clients of PostgreSQL and Flight SQL.
 
 #[allow(dead_code, reason = "a build without the server only reads them")]
 mod args;

@@ -1,6 +1,8 @@
 //! Clients that vanish, lie or send rubbish.
 
-use super::support::{ENDLESS, Server, complaint, eventually, open, printed, secret, session};
+use super::support::{
+    ENDLESS, Server, complaint, eventually, open, printed, resident_mib, secret, session,
+};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::process::Stdio;
@@ -89,14 +91,6 @@ fn send(stream: &mut TcpStream, text: &str) {
     stream.write_all(b"Q").unwrap();
     stream.write_all(&length.to_be_bytes()).unwrap();
     stream.write_all(format!("{text}\0").as_bytes()).unwrap();
-}
-
-/// Resident memory of this process, MiB.
-fn resident_mib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().next());
-    kib.unwrap().parse::<u64>().unwrap() / 1024
 }
 
 #[test]

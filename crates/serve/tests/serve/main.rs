@@ -1,7 +1,8 @@
-//! Real clients of PostgreSQL against a server in this process: what they get, and what the server
-//! survives.
+//! Real clients of PostgreSQL and Flight SQL against a server in this process: what they get, and
+//! what the server survives.
 
 mod faults;
+mod flight;
 mod metrics;
 mod programs;
 mod psql;

@@ -1,35 +1,13 @@
 //! psql: queries, its own commands, copies, errors.
 
-use super::support::{ENDLESS, Server, complaint, open, printed, with_ssb};
+use super::support::{ENDLESS, Server, answer, complaint, open, printed, with_ssb};
 use std::io::Write;
 use std::process::{Command, Stdio};
-use tierloom_sql::{AdmissionOptions, CollectedRows, SharedEngine, Silent, split};
+use tierloom_sql::{AdmissionOptions, SharedEngine};
 use tierloom_workloads::ssb::queries;
 
 fn run(psql: &mut Command, text: &str) -> std::process::Output {
     psql.args(["-c", text]).output().unwrap()
-}
-
-/// What the shell answers, in the form of psql.
-fn answer(engine: &SharedEngine, text: &str) -> String {
-    let mut rows = CollectedRows::default();
-    let piece = &split(text).unwrap()[0];
-    engine
-        .session()
-        .run(piece, &mut rows, &Silent::default())
-        .unwrap();
-    let mut lines = String::new();
-    for batch in &rows.batches {
-        for row in 0..batch.num_rows() {
-            let values = batch
-                .columns()
-                .iter()
-                .map(|column| arrow::util::display::array_value_to_string(column, row).unwrap());
-            lines.push_str(&values.collect::<Vec<_>>().join("|"));
-            lines.push('\n');
-        }
-    }
-    lines
 }
 
 #[test]

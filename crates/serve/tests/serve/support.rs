@@ -17,7 +17,10 @@ use tierloom_workloads::ssb::SsbConfig;
 
 /// A server that ends with the test.
 pub struct Server {
+    /// Of PostgreSQL's protocol; 0 if it is not served.
     pub port: u16,
+    /// URL of Flight SQL.
+    pub flight: Option<String>,
     /// URL of its metrics.
     pub metrics: Option<String>,
     stop: Arc<AtomicBool>,
@@ -28,6 +31,7 @@ pub struct Server {
 pub fn open() -> ServeOptions {
     ServeOptions {
         addresses: vec!["127.0.0.1:0".parse().unwrap()],
+        flight: None,
         passwords: None,
         certificate: None,
         allow_plain: false,
@@ -95,12 +99,14 @@ impl Server {
         let Ok(reached) = ready.recv() else {
             panic!("{:?}", thread.join())
         };
-        let port = match &reached.addresses[0] {
-            Address::Tcp(address) => address.port(),
-            Address::Unix(_) => 5432,
+        let port = match reached.addresses.first() {
+            Some(Address::Tcp(address)) => address.port(),
+            Some(Address::Unix(_)) => 5432,
+            None => 0,
         };
         Server {
             port,
+            flight: reached.flight,
             metrics: reached.metrics,
             stop,
             thread: Some(thread),
@@ -170,6 +176,28 @@ impl Drop for Server {
     }
 }
 
+/// What the shell answers, a line per row with `|` between values.
+pub fn answer(engine: &SharedEngine, text: &str) -> String {
+    let mut rows = CollectedRows::default();
+    let piece = &split(text).unwrap()[0];
+    engine
+        .session()
+        .run(piece, &mut rows, &Silent::default())
+        .unwrap();
+    let mut lines = String::new();
+    for batch in &rows.batches {
+        for row in 0..batch.num_rows() {
+            let values = batch
+                .columns()
+                .iter()
+                .map(|column| arrow::util::display::array_value_to_string(column, row).unwrap());
+            lines.push_str(&values.collect::<Vec<_>>().join("|"));
+            lines.push('\n');
+        }
+    }
+    lines
+}
+
 /// What a program printed; panics with its errors if it failed.
 #[track_caller]
 pub fn printed(output: &Output) -> String {
@@ -210,4 +238,12 @@ pub fn secret(folder: &Path, name: &str, content: &str) -> PathBuf {
     std::fs::write(&path, content).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     path
+}
+
+/// Resident memory of this process, MiB.
+pub fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    kib.unwrap().parse::<u64>().unwrap() / 1024
 }

@@ -4,16 +4,20 @@ use crate::commands::sql::{SessionArgs, TablesArgs};
 use std::path::PathBuf;
 use tierloom_text::{Bytes, Seconds};
 
-/// Serve tables to clients of PostgreSQL, until Ctrl-C or SIGTERM
+/// Serve tables to clients of PostgreSQL and Flight SQL, until Ctrl-C or SIGTERM
 ///
-/// Every connection has a session of its own on the same tables. Without names and passwords,
+/// Every client has a session of its own on the same tables. Without names and passwords,
 /// connections come from this machine alone.
 #[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("address").args(["pg", "flight", "metrics"]).required(true).multiple(true)))]
 pub struct Args {
-    /// Address to listen on: IP:PORT (port 0 for a free one), or the path of a Unix socket such as
-    /// /run/tierloom/.s.PGSQL.5432; repeat for more
-    #[arg(long, value_name = "ADDRESS", required = true)]
+    /// Address for clients of PostgreSQL: IP:PORT (port 0 for a free one), or the path of a Unix
+    /// socket such as /run/tierloom/.s.PGSQL.5432; repeat for more
+    #[arg(long, value_name = "ADDRESS")]
     pub pg: Vec<String>,
+    /// Address for clients of Flight SQL such as ADBC, IP:PORT (port 0 for a free one)
+    #[arg(long, value_name = "ADDRESS")]
+    pub flight: Option<String>,
     /// Names and passwords, a line NAME:PASSWORD each, in a file that nobody else can read. Without
     /// it, TIERLOOM_PASSWORD in the environment holds one password for all names
     #[arg(long, value_name = "FILE")]

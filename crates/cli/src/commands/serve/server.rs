@@ -7,6 +7,7 @@ use super::Args;
 use crate::commands::sql;
 use crate::failure::Failure;
 use crate::{output, stop};
+use std::net::SocketAddr;
 use tierloom_serve::{
     Address, Certificate, MetricsOptions, PASSWORD_VARIABLE, Passwords, Reached, ServeError,
     ServeOptions, read_token, serve,
@@ -28,6 +29,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         // Before the lines that somebody may wait for; if nobody reads them, that is no harm.
         if let Some(url) = &reached.metrics {
             let _ = output::print(&format!("metrics {url}\n"));
+        }
+        if let Some(url) = &reached.flight {
+            let _ = output::print(&format!("flight {url}\n"));
         }
         for address in &reached.addresses {
             let _ = output::print(&format!("serving {address}\n"));
@@ -70,12 +74,20 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
     }
     Ok(ServeOptions {
         addresses: addresses.collect::<Result<_, _>>()?,
+        flight: args.flight.as_deref().map(flight).transpose()?,
         passwords,
         certificate,
         allow_plain: args.allow_plain_clients,
         operators: args.operator.clone(),
         connections: args.connections,
         metrics: metrics(args)?,
+    })
+}
+
+fn flight(text: &str) -> Result<SocketAddr, Failure> {
+    text.parse().map_err(|_| {
+        let expected = "expected IP:PORT as in 127.0.0.1:50051";
+        Failure::input(format!("--flight {text:?} is no address; {expected}"))
     })
 }
 

@@ -1,0 +1,230 @@
+//! The session of a client, whatever protocol it speaks: the engine's session, variables, and its
+//! place among the clients.
+
+use super::access::Passwords;
+use super::action::{self, Action};
+use super::catalog::{Rewriter, text_row};
+use super::clients::{Client, Clients, Place, Statement, lock};
+use super::errors::{error, fatal, of_statement};
+use super::running::{Lease, Task};
+use super::variables::Variables;
+use arrow::array::RecordBatch;
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use pgwire::api::RandomPidSecretKeyGenerator;
+use pgwire::error::PgWireResult;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tierloom_metrics::Counted;
+use tierloom_sql::{Described, Piece, SharedEngine, SqlSession};
+use tokio::sync::Mutex as AsyncMutex;
+
+/// What all sessions have in common.
+pub(crate) struct Server {
+    pub engine: SharedEngine,
+    /// When it was started.
+    pub started: Instant,
+    /// Statements that have ended.
+    pub counted: Arc<Counted>,
+    pub clients: Clients,
+    pub passwords: Option<Passwords>,
+    /// The certificate, as PEM, that SCRAM binds to.
+    pub certificate: Option<Vec<u8>>,
+    /// Whether connections without TLS are refused.
+    pub must_encrypt: bool,
+    /// Who may change the machine; `None` if everybody may.
+    pub operators: Option<BTreeSet<String>>,
+    pub connections: usize,
+    pub rewriter: Arc<Rewriter>,
+    pub keys: Arc<RandomPidSecretKeyGenerator>,
+}
+
+impl Server {
+    pub fn is_operator(&self, user: &str) -> bool {
+        self.operators
+            .as_ref()
+            .is_none_or(|names| names.contains(user))
+    }
+}
+
+/// A client's session.
+pub(crate) struct ClientSession {
+    pub server: Arc<Server>,
+    /// Of the other end, for people.
+    address: String,
+    place: Mutex<Option<Place>>,
+    engine: Mutex<Option<Arc<AsyncMutex<SqlSession>>>>,
+    pub variables: Mutex<Variables>,
+}
+
+impl ClientSession {
+    pub fn new(server: Arc<Server>, address: String) -> Self {
+        ClientSession {
+            server,
+            address,
+            place: Mutex::default(),
+            engine: Mutex::default(),
+            variables: Mutex::default(),
+        }
+    }
+
+    /// How long a statement may take.
+    fn limit(&self) -> Option<Duration> {
+        lock(&self.variables).limit()
+    }
+
+    /// The time at which a statement that begins now is stopped.
+    pub fn deadline(&self) -> Option<Instant> {
+        let limit = self.limit();
+        limit.and_then(|limit| Instant::now().checked_add(limit))
+    }
+
+    /// Whether there is no room for another client.
+    pub fn is_full(&self) -> bool {
+        self.server.clients.count() >= self.server.connections
+    }
+
+    /// Takes a place among the clients, for one that has shown that it is `user`.
+    ///
+    /// # Errors
+    /// There are too many clients.
+    pub fn admit(&self, pid: i32, key: &[u8], user: &str) -> PgWireResult<()> {
+        let application = {
+            let mut variables = lock(&self.variables);
+            variables.put("session_authorization", user);
+            let operator = if self.server.is_operator(user) {
+                "on"
+            } else {
+                "off"
+            };
+            variables.put("is_superuser", operator);
+            variables.get("application_name").unwrap_or("").to_owned()
+        };
+        let client = Client::new(pid, key, user, self.address.clone(), application);
+        let place = self.server.clients.add(client, self.server.connections);
+        let place = place.ok_or_else(|| fatal("53300", "sorry, too many clients already"))?;
+        *lock(&self.place) = Some(place);
+        Ok(())
+    }
+
+    pub fn client(&self) -> PgWireResult<Arc<Client>> {
+        let place = lock(&self.place);
+        let client = place.as_ref().map(|place| Arc::clone(&place.client));
+        client.ok_or_else(|| fatal("08P01", "the connection has not been set up"))
+    }
+
+    /// The engine's session, made when it is first needed.
+    fn engine(&self) -> Arc<AsyncMutex<SqlSession>> {
+        let mut slot = lock(&self.engine);
+        let made =
+            slot.get_or_insert_with(|| Arc::new(AsyncMutex::new(self.server.engine.session())));
+        Arc::clone(made)
+    }
+
+    /// The engine's session for one statement; `aside` if others may run before it ends.
+    pub async fn lease(&self, aside: bool) -> Lease {
+        let session = self.engine();
+        match aside {
+            true => Lease::Own(Box::new(session.lock().await.fork())),
+            false => Lease::Shared(session.lock_owned().await),
+        }
+    }
+
+    /// A task for a statement of `text`.
+    pub fn task(&self, piece: Piece, text: &str, values: Vec<ScalarValue>) -> PgWireResult<Task> {
+        Ok(Task {
+            shown: piece.text.clone(),
+            piece,
+            values,
+            text: text.to_owned(),
+            deadline: self.deadline(),
+            rewriter: Arc::clone(&self.server.rewriter),
+            counted: Arc::clone(&self.server.counted),
+            is_operator: self.server.is_operator(&self.client()?.user),
+        })
+    }
+
+    /// Plans a statement of `text` without running it; `given` are the types of parameters that
+    /// the client has named.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    pub async fn describe(
+        &self,
+        mut lease: Lease,
+        text: &str,
+        piece: &Piece,
+        given: Vec<Option<DataType>>,
+    ) -> PgWireResult<Described> {
+        let rewriter = Arc::clone(&self.server.rewriter);
+        let piece = piece.clone();
+        let statement = Statement::new(text, None);
+        self.client()?.runs(&statement);
+        let watch = Arc::clone(&statement);
+        let described = tokio::task::spawn_blocking(move || {
+            let session = lease.session();
+            let first = rewriter.first(&piece);
+            let understood = first.as_ref().unwrap_or(&piece);
+            let described = session.describe(understood, &given, watch.as_ref());
+            match (described, first) {
+                (Err(failed), None) => match rewriter.after_failure(&piece) {
+                    Some(again) => session
+                        .describe(&again, &given, watch.as_ref())
+                        .map_err(|_| failed),
+                    None => Err(failed),
+                },
+                (described, _) => described,
+            }
+        });
+        let described = described.await.map_err(|e| error("XX000", e))?;
+        described.map_err(|e| of_statement(e, text, statement.why()))
+    }
+
+    /// What to do with a statement.
+    ///
+    /// # Errors
+    /// A statement that has no counterpart here.
+    pub fn action(&self, piece: &Piece) -> PgWireResult<Action> {
+        Ok(match action::of(piece)? {
+            // The engine has names to SHOW of its own.
+            Action::Show(name) if lock(&self.variables).get(&name).is_none() => Action::Run,
+            action => action,
+        })
+    }
+
+    /// A row with the value of a variable.
+    ///
+    /// # Errors
+    /// A name that is not known.
+    pub fn shown(&self, name: &str) -> PgWireResult<RecordBatch> {
+        let value = lock(&self.variables).get(name).map(str::to_owned);
+        let batch = value.and_then(|value| text_row(name, &value));
+        batch.ok_or_else(|| {
+            let message = format!("unrecognized configuration parameter {name:?}");
+            error("42704", message)
+        })
+    }
+
+    /// Sets a variable; the value that it has then.
+    ///
+    /// # Errors
+    /// A name that is not known, or a value that it cannot have.
+    pub fn set(&self, name: &str, value: Option<&str>) -> PgWireResult<String> {
+        let now = {
+            let mut variables = lock(&self.variables);
+            variables.set(name, value)?;
+            variables.get(name).unwrap_or_default().to_owned()
+        };
+        if name.eq_ignore_ascii_case("application_name") {
+            *lock(&self.client()?.application) = now.clone();
+        }
+        Ok(now)
+    }
+
+    /// Forgets everything that was set and prepared.
+    pub fn discard(&self) {
+        lock(&self.variables).reset();
+        *lock(&self.engine) = None;
+    }
+}
