@@ -12,13 +12,20 @@ use futures::{Stream, StreamExt};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 use tierloom_corrections::PassThrough;
 
 /// Operators that may work for long on one batch of their right input.
 const MULTIPLYING: [&str; 2] = ["CrossJoinExec", "NestedLoopJoinExec"];
 
-/// Rows of a piece: few enough that a comparison with millions of rows takes a second.
-const PIECE_ROWS: usize = 1024;
+/// Rows of the first piece, and of a piece at most.
+const FIRST_ROWS: usize = 16;
+const MOST_ROWS: usize = 1024;
+
+/// How long a join should take for a piece: how many rows that is depends on its other side, which
+/// may have a few or millions. Pieces are half as large after one that took longer, and twice as
+/// large after one that was quicker than a fifth of it.
+const PIECE_TIME: Duration = Duration::from_millis(100);
 
 /// Returns the batches of its input in pieces, and is not ready once before each.
 static PIECES: PassThrough = PassThrough {
@@ -28,6 +35,8 @@ static PIECES: PassThrough = PassThrough {
         Box::pin(Pieces {
             input,
             rest: None,
+            rows: FIRST_ROWS,
+            given: None,
             paused: false,
         })
     },
@@ -61,6 +70,10 @@ struct Pieces {
     input: SendableRecordBatchStream,
     /// What is left of the last batch.
     rest: Option<RecordBatch>,
+    /// Rows of the next piece.
+    rows: usize,
+    /// When the last piece was given.
+    given: Option<Instant>,
     /// Whether it was not ready before this piece.
     paused: bool,
 }
@@ -70,6 +83,9 @@ impl Stream for Pieces {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if !std::mem::replace(&mut self.paused, true) {
+            if let Some(given) = self.given.take() {
+                self.rows = next_rows(self.rows, given.elapsed());
+            }
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -83,17 +99,42 @@ impl Stream for Pieces {
         let Some(batch) = self.rest.take() else {
             return Poll::Ready(None);
         };
-        if batch.num_rows() <= PIECE_ROWS {
+        self.given = Some(Instant::now());
+        let rows = self.rows;
+        if batch.num_rows() <= rows {
             return Poll::Ready(Some(Ok(batch)));
         }
-        let left = batch.num_rows() - PIECE_ROWS;
-        self.rest = Some(batch.slice(PIECE_ROWS, left));
-        Poll::Ready(Some(Ok(batch.slice(0, PIECE_ROWS))))
+        self.rest = Some(batch.slice(rows, batch.num_rows() - rows));
+        Poll::Ready(Some(Ok(batch.slice(0, rows))))
+    }
+}
+
+/// Rows of the piece after one of `rows` rows, for which the join took `time`.
+fn next_rows(rows: usize, time: Duration) -> usize {
+    match time {
+        long if long > PIECE_TIME => (rows / 2).max(1),
+        short if short < PIECE_TIME / 5 => (rows * 2).min(MOST_ROWS),
+        _ => rows,
     }
 }
 
 impl RecordBatchStream for Pieces {
     fn schema(&self) -> SchemaRef {
         self.input.schema()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_grow_until_they_take_their_time_and_shrink_to_one_row() {
+        let after = |rows, millis| next_rows(rows, Duration::from_millis(millis));
+        assert_eq!(
+            (after(16, 1), after(1024, 1), after(600, 1)),
+            (32, 1024, 1024)
+        );
+        assert_eq!((after(16, 50), after(16, 5000), after(1, 5000)), (16, 8, 1));
     }
 }
