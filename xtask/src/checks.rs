@@ -1,11 +1,9 @@
-//! Steps that check format, lints, documentation and tests, and that other builds compile.
+//! Steps that check format, lints and documentation, and that other builds compile.
 
 use crate::everything::EVERYTHING;
 use crate::notes;
-use crate::python::install_clients;
-use crate::sqlfuzz::install_duckdb;
 use anyhow::{Result, bail};
-use tierloom_testing::{Kind, NOTES, Note};
+use tierloom_testing::{Kind, Note};
 use xshell::{Shell, cmd};
 
 pub fn fmt(shell: &Shell) -> Result<()> {
@@ -24,14 +22,6 @@ pub fn doc(shell: &Shell) -> Result<()> {
     Ok(cmd!(shell, "cargo doc {EVERYTHING...} --no-deps --quiet")
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?)
-}
-
-pub fn tests(shell: &Shell) -> Result<()> {
-    install_duckdb(shell)?;
-    install_clients(shell)?;
-    // One run reports all failures.
-    let test = cmd!(shell, "cargo test {EVERYTHING...} --no-fail-fast");
-    Ok(test.env(NOTES, notes::file(shell)).run()?)
 }
 
 pub fn lean(shell: &Shell) -> Result<()> {

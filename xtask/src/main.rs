@@ -16,6 +16,7 @@ mod package;
 mod python;
 mod smoke;
 mod sqlfuzz;
+mod test_run;
 mod tidy;
 mod wheel;
 
@@ -70,7 +71,7 @@ const STEPS: [Step; 14] = [
     (
         "tests",
         "unit, property, snapshot, integration and doc tests; the lab boots its guests here",
-        checks::tests,
+        test_run::tests,
     ),
     (
         "python",

@@ -1,0 +1,208 @@
+//! Runs all tests.
+//!
+//! `cargo test` runs one binary after the other. Most of them wait for guests, servers and files
+//! for a part of their time, or have fewer tests than there are processors, so two at a time are
+//! done sooner.
+
+use crate::everything::EVERYTHING;
+use crate::notes;
+use crate::python::install_clients;
+use crate::sqlfuzz::install_duckdb;
+use anyhow::{Context, Result, bail};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+use tierloom_testing::NOTES;
+use xshell::{Shell, cmd};
+
+/// Binaries that run at the same time.
+const AT_ONCE: usize = 2;
+
+/// Those that take longest are begun first, so that none is left alone at the end.
+const LONG: [&str; 7] = [
+    "router_nodes",
+    "suite",
+    "lab_operators",
+    "lab_adaptive",
+    "lab_pool",
+    "sql_cli",
+    "lab_faults",
+];
+
+/// A binary with tests.
+#[derive(Debug, Clone, PartialEq)]
+struct TestBinary {
+    /// The name of its target, and the folder of its package, in which it runs.
+    name: String,
+    folder: PathBuf,
+    program: PathBuf,
+}
+
+/// Unit, property, snapshot, integration and doc tests; all run even if some fail.
+pub fn tests(shell: &Shell) -> Result<()> {
+    install_duckdb(shell)?;
+    install_clients(shell)?;
+    let messages = cmd!(
+        shell,
+        "cargo test {EVERYTHING...} --no-run --message-format json-render-diagnostics"
+    )
+    .read()?;
+    let mut binaries = messages
+        .lines()
+        .filter_map(|line| binary_of(line).transpose())
+        .collect::<Result<Vec<_>>>()?;
+    if binaries.is_empty() {
+        bail!("cargo has built no tests");
+    }
+    binaries.sort_by_key(|binary| !LONG.contains(&binary.name.as_str()));
+    let count = binaries.len();
+    let failed = run_all(binaries, &notes::file(shell));
+    let docs = cmd!(shell, "cargo test {EVERYTHING...} --doc --no-fail-fast").run();
+    if !failed.is_empty() {
+        bail!(
+            "{} of {count} binaries failed: {}",
+            failed.len(),
+            failed.join(", ")
+        );
+    }
+    Ok(docs?)
+}
+
+/// The binary that a message of cargo is about; `None` for other messages.
+fn binary_of(line: &str) -> Result<Option<TestBinary>> {
+    let message: serde_json::Value =
+        serde_json::from_str(line).with_context(|| format!("cargo said {line}"))?;
+    let is_test = message["profile"]["test"] == true;
+    let Some(program) = message["executable"].as_str().filter(|_| is_test) else {
+        return Ok(None);
+    };
+    let text = |value: &serde_json::Value| {
+        let text = value.as_str().map(str::to_owned);
+        text.with_context(|| format!("cargo said {line}"))
+    };
+    let manifest = PathBuf::from(text(&message["manifest_path"])?);
+    let folder = manifest.parent().context("a manifest without a folder")?;
+    Ok(Some(TestBinary {
+        name: text(&message["target"]["name"])?,
+        folder: folder.to_owned(),
+        program: program.into(),
+    }))
+}
+
+/// Runs the binaries; returns what failed.
+fn run_all(binaries: Vec<TestBinary>, notes: &Path) -> Vec<String> {
+    let waiting = Mutex::new(VecDeque::from(binaries));
+    let failed = Mutex::new(Vec::new());
+    let next = || {
+        let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.pop_front()
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(binary) = next() {
+                    if !run(&binary, notes) {
+                        let name = format!("{} ({})", binary.name, binary.folder.display());
+                        let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                        failed.push(name);
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs one binary; whether it passed. Its output is shown if it did not.
+fn run(
+    TestBinary {
+        name,
+        folder,
+        program,
+    }: &TestBinary,
+    notes: &Path,
+) -> bool {
+    let start = Instant::now();
+    let crate_name = folder.file_name().unwrap_or_default().to_string_lossy();
+    // Tells which one hangs if one does.
+    eprintln!("{crate_name} {name} begins");
+    let output = Command::new(program)
+        .current_dir(folder)
+        .env("CARGO_MANIFEST_DIR", folder)
+        .env(NOTES, notes)
+        .stdin(Stdio::null())
+        .output();
+    let seconds = start.elapsed().as_secs();
+    match output {
+        Ok(output) if output.status.success() => {
+            let said = String::from_utf8_lossy(&output.stdout);
+            let result = said
+                .lines()
+                .rev()
+                .find(|line| line.starts_with("test result"));
+            eprintln!(
+                "{crate_name} {name}: {} ({seconds} s)",
+                result.unwrap_or("ok")
+            );
+            true
+        }
+        Ok(output) => {
+            // In one piece, or the outputs of two binaries would mix.
+            eprintln!(
+                "{crate_name} {name}: FAILED, {} ({seconds} s)\n{}{}",
+                output.status,
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
+            false
+        }
+        Err(error) => {
+            eprintln!(
+                "{crate_name} {name}: {} does not start: {error}",
+                program.display()
+            );
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binaries_with_tests_are_told_from_other_messages() {
+        let line = r#"{"reason":"compiler-artifact","manifest_path":"/r/crates/a/Cargo.toml",
+            "target":{"name":"b"},"profile":{"test":true},"executable":"/r/target/b-1"}"#;
+        let binary = binary_of(line).unwrap().unwrap();
+        assert_eq!(binary.name, "b");
+        assert_eq!(binary.folder, Path::new("/r/crates/a"));
+        let library = line.replace("\"/r/target/b-1\"", "null");
+        assert_eq!(binary_of(&library).unwrap(), None);
+        let program = line.replace("true", "false");
+        assert_eq!(binary_of(&program).unwrap(), None);
+        assert_eq!(
+            binary_of(r#"{"reason":"build-finished","success":true}"#).unwrap(),
+            None
+        );
+        assert!(binary_of("no JSON").is_err());
+    }
+
+    #[test]
+    fn a_binary_that_fails_or_does_not_start_is_reported_and_the_others_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let binary = |name: &str| TestBinary {
+            name: name.into(),
+            folder: folder.path().into(),
+            program: Path::new("/bin").join(name),
+        };
+        let names = ["true", "false", "nothing of this name", "true"];
+        let all = names.iter().map(|name| binary(name)).collect();
+        let mut failed = run_all(all, &folder.path().join("notes"));
+        failed.sort_unstable();
+        assert_eq!(failed.len(), 2, "{failed:?}");
+        assert!(failed[0].starts_with("false") && failed[1].starts_with("nothing"));
+    }
+}
