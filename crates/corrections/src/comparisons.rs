@@ -2,10 +2,13 @@
 
 use super::numbers::{as_double, as_exact_decimal};
 use super::zeros::with_one_zero;
-use super::{holds, input_schema, intervals, operator_holds, rewrite_expressions, timestamps};
+use super::{
+    holds, input_schema, intervals, operator_holds, rewrite_expressions, rewrite_whole_expressions,
+    timestamps,
+};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err};
 use datafusion::logical_expr::expr::{AggregateFunction, InList, ScalarFunction};
 use datafusion::logical_expr::{
@@ -61,7 +64,7 @@ impl AnalyzerRule for ExactComparisons {
                 }
                 other => other,
             };
-            rewrite_expressions(node, is_compared, |expr| exact(expr, &schema))
+            rewrite_whole_expressions(node, |expr| expr.transform_up(|expr| exact(expr, &schema)))
         })?;
         Ok(plan.data)
     }

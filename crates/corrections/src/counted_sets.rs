@@ -1,7 +1,7 @@
 //! `INTERSECT ALL` and `EXCEPT ALL` that count repetitions.
 
 use super::grouping_sets::hide;
-use super::has_operator;
+use super::rewrite_if_any;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, JoinType, NullEquality, Result};
@@ -27,17 +27,12 @@ impl AnalyzerRule for CountedSets {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        if !has_operator(
-            &plan,
-            |node| matches!(node, LogicalPlan::Join(join) if keeps_all(join)),
-        )? {
-            return Ok(plan);
-        }
-        let counted = plan.transform_up_with_subqueries(|node| match node {
+        let is_such =
+            |node: &LogicalPlan| matches!(node, LogicalPlan::Join(join) if keeps_all(join));
+        rewrite_if_any(plan, is_such, |node| match node {
             LogicalPlan::Join(join) if keeps_all(&join) => Ok(Transformed::yes(counted(join)?)),
             other => Ok(Transformed::no(other)),
-        })?;
-        Ok(counted.data)
+        })
     }
 }
 

@@ -44,7 +44,10 @@ impl Except {
 }
 
 const EXCEPTIONS: [(&str, IsLeft); 8] = [
-    ("eliminate_group_by_constant", has_one_key_name_twice),
+    (
+        "eliminate_group_by_constant",
+        groups_by_columns_or_one_name_twice,
+    ),
     ("eliminate_duplicated_expr", is_sort),
     ("eliminate_cross_join", has_no_cross_join_or_null_equal_one),
     ("extract_equijoin_predicate", is_null_equal_join),
@@ -102,16 +105,16 @@ fn is_sort(plan: &LogicalPlan) -> Result<bool> {
     Ok(matches!(plan, LogicalPlan::Sort(_)))
 }
 
-/// Aggregates keep their keys where two have one name.
+/// Aggregates keep their keys where two have one name, and where all are columns, of which the rule
+/// removes none.
 ///
 /// The rule of DataFusion 55 removes keys that follow from others and adds a projection of all of
 /// them. A cast has the name of what it casts, so that of `GROUP BY CAST(a AS DATE), a` the
 /// projection is refused.
-fn has_one_key_name_twice(plan: &LogicalPlan) -> Result<bool> {
+fn groups_by_columns_or_one_name_twice(plan: &LogicalPlan) -> Result<bool> {
     let LogicalPlan::Aggregate(aggregate) = plan else {
         return Ok(false);
     };
-    // The usual keys are columns, which the rule leaves as well.
     let is_column = |key: &Expr| matches!(key, Expr::Column(_));
     if aggregate.group_expr.iter().all(is_column) {
         return Ok(true);

@@ -1,9 +1,9 @@
 //! Frames that count in values of a key.
 
-use super::{has_operator, is_window, is_window_function, rewrite_expressions};
+use super::{is_window, is_window_function, rewrite_expressions, rewrite_if_any};
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{
@@ -26,10 +26,7 @@ impl AnalyzerRule for FrameKeys {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        if !has_operator(&plan, is_window)? {
-            return Ok(plan);
-        }
-        plan.transform_up_with_subqueries(|node| {
+        rewrite_if_any(plan, is_window, |node| {
             let LogicalPlan::Window(window) = &node else {
                 return Ok(Transformed::no(node));
             };
@@ -46,7 +43,6 @@ impl AnalyzerRule for FrameKeys {
                 other => Ok(Transformed::no(other)),
             })
         })
-        .data()
     }
 }
 

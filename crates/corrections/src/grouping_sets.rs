@@ -1,6 +1,6 @@
 //! Grouping sets over literals and computed keys.
 
-use super::has_operator;
+use super::rewrite_if_any;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -31,16 +31,12 @@ impl AnalyzerRule for ComputedKeys {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let has_sets_of_keys =
+        let is_such =
             |node: &LogicalPlan| matches!(node, LogicalPlan::Aggregate(groups) if has_sets(groups));
-        if !has_operator(&plan, has_sets_of_keys)? {
-            return Ok(plan);
-        }
-        let plan = plan.transform_up_with_subqueries(|node| match node {
+        rewrite_if_any(plan, is_such, |node| match node {
             LogicalPlan::Aggregate(aggregate) if has_sets(&aggregate) => hidden(aggregate),
             other => Ok(Transformed::no(other)),
-        })?;
-        Ok(plan.data)
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Conditions that a `CASE` guards.
 
-use super::{operator_holds, rewrite_expressions};
+use super::{operator_holds, rewrite_whole_expressions};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
@@ -30,18 +30,19 @@ impl OptimizerRule for GuardedConditions {
         plan: LogicalPlan,
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        let is_case = |expr: &Expr| matches!(expr, Expr::Case(_));
         // Most operators have none, and the optimizer asks in every pass.
-        if !operator_holds(&plan, is_case)? {
+        if !operator_holds(&plan, |expr| matches!(expr, Expr::Case(_)))? {
             return Ok(Transformed::no(plan));
         }
         let mut schema = merge_schema(&plan.inputs());
         if let LogicalPlan::TableScan(scan) = &plan {
             schema.merge(&scan.projected_schema);
         }
-        rewrite_expressions(plan, is_case, |expr| match expr {
-            Expr::Case(case) => guarded(case, &schema),
-            other => Ok(Transformed::no(other)),
+        rewrite_whole_expressions(plan, |expr| {
+            expr.transform_up(|expr| match expr {
+                Expr::Case(case) => guarded(case, &schema),
+                other => Ok(Transformed::no(other)),
+            })
         })
     }
 }

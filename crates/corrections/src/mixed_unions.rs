@@ -1,9 +1,9 @@
 //! Set operations over doubles and decimals.
 
-use super::has_operator;
+use super::rewrite_if_any;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Union, cast};
 use datafusion::optimizer::analyzer::AnalyzerRule;
@@ -22,14 +22,11 @@ impl AnalyzerRule for MixedUnions {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        if !has_operator(&plan, |node| matches!(node, LogicalPlan::Union(_)))? {
-            return Ok(plan);
-        }
-        plan.transform_up_with_subqueries(|node| match node {
+        let is_union = |node: &LogicalPlan| matches!(node, LogicalPlan::Union(_));
+        rewrite_if_any(plan, is_union, |node| match node {
             LogicalPlan::Union(union) => in_doubles(union),
             other => Ok(Transformed::no(other)),
         })
-        .data()
     }
 }
 

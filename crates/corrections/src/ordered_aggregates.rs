@@ -1,7 +1,7 @@
 //! `ORDER BY` inside aggregates.
 
 use super::delegated::as_in;
-use super::{has_operator, operator_holds, rewrite_expressions};
+use super::{is_ordered_aggregate, operator_holds, rewrite_expressions, rewrite_if_any};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -31,14 +31,13 @@ impl AnalyzerRule for OrderedAggregates {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let has_order = |node: &LogicalPlan| match node {
-            LogicalPlan::Aggregate(_) => operator_holds(node, is_ordered).unwrap_or(true),
+            LogicalPlan::Aggregate(_) => operator_holds(node, is_ordered_aggregate).unwrap_or(true),
             node => matches!(node, LogicalPlan::Distinct(Distinct::On(_))),
         };
-        if !has_operator(&plan, has_order)? {
-            return Ok(plan);
-        }
-        let plan = plan.transform_up_with_subqueries(|node| match node {
-            LogicalPlan::Aggregate(_) => rewrite_expressions(node, is_ordered, with_new_keys),
+        rewrite_if_any(plan, has_order, |node| match node {
+            LogicalPlan::Aggregate(_) => {
+                rewrite_expressions(node, is_ordered_aggregate, with_new_keys)
+            }
             LogicalPlan::Distinct(Distinct::On(mut on)) => {
                 // It becomes an aggregate with this order.
                 let changed = on.sort_expr.as_mut().is_some_and(keep_new_keys);
@@ -46,13 +45,8 @@ impl AnalyzerRule for OrderedAggregates {
                 Ok(Transformed::new_transformed(node, changed))
             }
             other => Ok(Transformed::no(other)),
-        })?;
-        Ok(plan.data)
+        })
     }
-}
-
-fn is_ordered(expr: &Expr) -> bool {
-    matches!(expr, Expr::AggregateFunction(function) if !function.params.order_by.is_empty())
 }
 
 fn with_new_keys(expr: Expr) -> Result<Transformed<Expr>> {

@@ -5,10 +5,10 @@
 //! `t.c1`. [`OutputOrder`] writes such a key as a call of [`OUTPUT`], which no planner resolves,
 //! and [`OutputKeys`] makes it the column.
 
-use super::has_operator;
+use super::rewrite_if_any;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, exec_err, plan_datafusion_err};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{
@@ -161,10 +161,8 @@ impl AnalyzerRule for OutputKeys {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        if !has_operator(&plan, |node| matches!(node, LogicalPlan::Sort(_)))? {
-            return Ok(plan);
-        }
-        plan.transform_up_with_subqueries(|node| {
+        let is_sort = |node: &LogicalPlan| matches!(node, LogicalPlan::Sort(_));
+        rewrite_if_any(plan, is_sort, |node| {
             let LogicalPlan::Sort(mut sort) = node else {
                 return Ok(Transformed::no(node));
             };
@@ -178,7 +176,6 @@ impl AnalyzerRule for OutputKeys {
             let sort = LogicalPlan::Sort(sort);
             Ok(Transformed::new_transformed(sort, changed))
         })
-        .data()
     }
 }
 

@@ -1,10 +1,10 @@
 //! Windows that are ordered by what they are partitioned by.
 
 use super::frame_keys::counts;
-use super::{has_operator, is_window, is_window_function, rewrite_expressions};
+use super::{is_window, is_window_function, rewrite_expressions, rewrite_if_any};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{Expr, LogicalPlan, WindowFrameUnits};
 use datafusion::optimizer::analyzer::AnalyzerRule;
@@ -23,10 +23,7 @@ impl AnalyzerRule for WindowOrder {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        if !has_operator(&plan, is_window)? {
-            return Ok(plan);
-        }
-        plan.transform_up_with_subqueries(|node| {
+        rewrite_if_any(plan, is_window, |node| {
             let LogicalPlan::Window(window) = &node else {
                 return Ok(Transformed::no(node));
             };
@@ -47,7 +44,6 @@ impl AnalyzerRule for WindowOrder {
                 })
             })
         })
-        .data()
     }
 }
 

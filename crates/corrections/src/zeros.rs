@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{AggregateFunction, InList, WindowFunction};
 use datafusion::logical_expr::{
@@ -26,10 +26,7 @@ impl AnalyzerRule for OneZero {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        if !super::has_operator(&plan, has_keys)? {
-            return Ok(plan);
-        }
-        plan.transform_up_with_subqueries(|node| match node {
+        super::rewrite_if_any(plan, has_keys, |node| match node {
             LogicalPlan::Sort(mut sort) => {
                 let changed = in_first_keys(&mut sort.expr, sort.input.schema())?;
                 Ok(Transformed::new_transformed(
@@ -52,7 +49,6 @@ impl AnalyzerRule for OneZero {
             }
             other => Ok(Transformed::no(other)),
         })
-        .data()
     }
 }
 
@@ -95,11 +91,7 @@ fn has_keys(node: &LogicalPlan) -> bool {
 
 /// Whether the expression is a function with keys.
 fn is_ordered(expr: &Expr) -> bool {
-    match expr {
-        Expr::WindowFunction(_) => true,
-        Expr::AggregateFunction(function) => !function.params.order_by.is_empty(),
-        _ => false,
-    }
+    super::is_window_function(expr) || super::is_ordered_aggregate(expr)
 }
 
 /// Whether the expression is a list with a float that is 0.

@@ -1,7 +1,7 @@
 //! Arithmetic in the expressions of windows.
 
 use super::computes;
-use crate::{has_operator, is_window};
+use crate::{is_window, rewrite_if_any};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
@@ -21,14 +21,10 @@ impl AnalyzerRule for WindowArguments {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        if !has_operator(&plan, is_window)? {
-            return Ok(plan);
-        }
-        let plan = plan.transform_up_with_subqueries(|node| match node {
+        rewrite_if_any(plan, is_window, |node| match node {
             LogicalPlan::Window(window) => below(window),
             other => Ok(Transformed::no(other)),
-        })?;
-        Ok(plan.data)
+        })
     }
 }
 
