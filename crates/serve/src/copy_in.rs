@@ -7,7 +7,8 @@ use super::connection::Connection;
 use super::copy::CopyIn;
 use super::errors::{error, of_statement};
 use super::messages::complete;
-use super::running::{Lease, ended};
+use super::running::Lease;
+use super::session::{ClientSession, lost};
 use arrow::array::ArrayRef;
 use async_trait::async_trait;
 use futures::{Sink, SinkExt};
@@ -19,8 +20,7 @@ use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyFail, CopyInResponse};
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Instant;
-use tierloom_metrics::Kind;
+use tierloom_sql::SqlSession;
 
 /// Asks the client for the rows of `copy`.
 ///
@@ -88,7 +88,7 @@ impl CopyHandler for Copying {
         };
         let columns = arriving.columns()?;
         let lease = self.0.session.lease(false).await;
-        let rows = insert(&self.0, lease, arriving, columns).await?;
+        let rows = insert(&self.0.session, lease, arriving, columns).await?;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         complete(client, Tag::new("COPY").with_rows(rows)).await
     }
@@ -109,29 +109,15 @@ impl CopyHandler for Copying {
 /// # Errors
 /// Values that do not fit, or that the statement was stopped.
 async fn insert(
-    connection: &Connection,
-    mut lease: Lease,
+    session: &ClientSession,
+    lease: Lease,
     Arriving { text, copy, .. }: Arriving,
     values: Vec<ArrayRef>,
 ) -> PgWireResult<u64> {
     let piece = only_one(&text)?.ok_or_else(|| error("42601", "COPY of nothing"))?;
-    let session = &connection.session;
-    let statement = Statement::new(&text, session.deadline());
-    session.client()?.runs(&statement);
-    let counted = Arc::clone(&session.server.counted);
-    let inserted = tokio::task::spawn_blocking(move || {
-        let begun = Instant::now();
-        let target = (&copy.table, &copy.columns[..]);
-        let done = lease
-            .session()
-            .insert_values(&piece, target, &values, statement.as_ref());
-        let ended = ended(&done, &statement);
-        counted.add(Kind::Other, ended, begun.elapsed());
-        done.map_err(|failed| of_statement(failed, &text, statement.why()))
-    });
-    inserted.await.map_err(lost)?
-}
-
-fn lost(why: tokio::task::JoinError) -> PgWireError {
-    error("XX000", format!("the statement was lost: {why}"))
+    let statement = session.begins(&text)?;
+    let work = move |session: &mut SqlSession, watch: &Statement| {
+        session.insert_values(&piece, (&copy.table, &copy.columns[..]), &values, watch)
+    };
+    session.change(lease, text, statement, work).await
 }

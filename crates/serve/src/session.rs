@@ -6,18 +6,18 @@ use super::action::{self, Action};
 use super::catalog::{Rewriter, text_row};
 use super::clients::{Client, Clients, Place, Statement, lock};
 use super::errors::{error, fatal, of_statement};
-use super::running::{Lease, Task};
+use super::running::{Lease, Task, ended};
 use super::variables::Variables;
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use pgwire::api::RandomPidSecretKeyGenerator;
-use pgwire::error::PgWireResult;
+use pgwire::error::{PgWireError, PgWireResult};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tierloom_metrics::Counted;
-use tierloom_sql::{Described, Piece, SharedEngine, SqlSession};
+use tierloom_metrics::{Counted, Kind};
+use tierloom_sql::{Described, Piece, SharedEngine, SqlError, SqlSession};
 use tokio::sync::Mutex as AsyncMutex;
 
 /// What all sessions have in common.
@@ -181,6 +181,38 @@ impl ClientSession {
         described.map_err(|e| of_statement(e, text, statement.why()))
     }
 
+    /// A statement of `text` that begins now, as the client's.
+    ///
+    /// # Errors
+    /// The client has no place yet.
+    pub fn begins(&self, text: &str) -> PgWireResult<Arc<Statement>> {
+        let statement = Statement::new(text, self.deadline());
+        self.client()?.runs(&statement);
+        Ok(statement)
+    }
+
+    /// Does the work of a statement of `text` on a thread; returns the number of rows that it
+    /// changed.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub async fn change(
+        &self,
+        mut lease: Lease,
+        text: String,
+        statement: Arc<Statement>,
+        work: impl FnOnce(&mut SqlSession, &Statement) -> Result<u64, SqlError> + Send + 'static,
+    ) -> PgWireResult<u64> {
+        let counted = Arc::clone(&self.server.counted);
+        let changed = tokio::task::spawn_blocking(move || {
+            let begun = Instant::now();
+            let done = work(lease.session(), &statement);
+            counted.add(Kind::Other, ended(&done, &statement), begun.elapsed());
+            done.map_err(|failed| of_statement(failed, &text, statement.why()))
+        });
+        changed.await.map_err(lost)?
+    }
+
     /// What to do with a statement.
     ///
     /// # Errors
@@ -227,4 +259,9 @@ impl ClientSession {
         lock(&self.variables).reset();
         *lock(&self.engine) = None;
     }
+}
+
+/// The error for a statement whose thread is gone.
+pub(crate) fn lost(why: tokio::task::JoinError) -> PgWireError {
+    error("XX000", format!("the statement was lost: {why}"))
 }

@@ -56,8 +56,7 @@ impl SqlSession {
         if values.is_empty() {
             return self.run(piece, sink, watch);
         }
-        let is_query = || parse(self.catalog.engine(), piece).is_ok_and(|p| is_query(&p));
-        if !is_query() {
+        if !self.reads_as(piece, is_query) {
             return self.run(&self.filled_in(piece, &values)?, sink, watch);
         }
         self.guarded(piece, watch, |session| {
@@ -130,7 +129,7 @@ impl SqlSession {
             // What the planner makes of the parameters of INSERT, UPDATE and DELETE.
             let known = match count {
                 0 => None,
-                _ => self.planner().logical(parsed).ok(),
+                _ => self.planner().logical(parsed.clone()).ok(),
             };
             let known = known.and_then(|logical| logical.get_parameter_types().ok());
             let known = known.unwrap_or_default();
@@ -140,7 +139,6 @@ impl SqlSession {
                 named.or_else(known).unwrap_or(DataType::Utf8)
             };
             let parameters = (0..count).map(inferred).collect();
-            let parsed = parse(self.catalog.engine(), piece)?;
             let columns = self.returned_columns(&parsed, watch)?;
             return Ok(Described {
                 parameters,

@@ -39,15 +39,17 @@ impl SqlSession {
     pub fn gives_rows(&self, piece: &Piece) -> bool {
         match recognise(piece) {
             Ok(Statement::ExplainPlacement { .. } | Statement::Show { .. }) => true,
-            Ok(Statement::DataFusion) => {
-                check_levels(piece, piece.levels).is_ok()
-                    && stack::with(piece.levels, || {
-                        parse(self.catalog.engine(), piece)
-                            .is_ok_and(|p| is_query(&p) || returns(&p))
-                    })
-            }
+            Ok(Statement::DataFusion) => self.reads_as(piece, |p| is_query(p) || returns(p)),
             _ => false,
         }
+    }
+
+    /// Whether a statement can be parsed and is `such`.
+    pub(super) fn reads_as(&self, piece: &Piece, such: impl Fn(&Parsed) -> bool) -> bool {
+        check_levels(piece, piece.levels).is_ok()
+            && stack::with(piece.levels, || {
+                parse(self.catalog.engine(), piece).is_ok_and(|parsed| such(&parsed))
+            })
     }
 
     /// Runs one statement.

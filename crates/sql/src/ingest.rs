@@ -1,12 +1,11 @@
 //! Rows that arrive as batches and become a table, or part of one, in one step.
 
 use super::error::SqlError;
-use super::run::Watch;
+use super::run::{CollectedRows, Watch};
 use super::script::Piece;
 use super::session::SqlSession;
 use super::storage::Home;
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::concat;
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
@@ -77,7 +76,12 @@ impl SqlSession {
             Ok(is_there)
         })?;
         if is_there && to.if_there == IfThere::Append {
-            let columns = columns_of(schema, batches)?;
+            let rows = CollectedRows {
+                schema: Some(schema.clone()),
+                batches: batches.collect::<Result<_, _>>()?,
+            };
+            let columns = (0..schema.fields().len()).map(|index| rows.column(index));
+            let columns = columns.collect::<Result<Vec<_>, _>>()?;
             let names = schema.fields().iter();
             let names: Vec<Ident> = names.map(|f| Ident::with_quote('"', f.name())).collect();
             return self.insert_values(piece, (&to.object(), &names), &columns, watch);
@@ -103,20 +107,4 @@ impl SqlSession {
         self.catalog.check_new_name(&name, replace)?;
         Ok(self.register(&name, table, watch)?.rows)
     }
-}
-
-/// All rows of a stream, as an array for each column.
-fn columns_of(
-    schema: &SchemaRef,
-    batches: &mut dyn Iterator<Item = Result<RecordBatch, SqlError>>,
-) -> Result<Vec<ArrayRef>, SqlError> {
-    let mut batches = batches.collect::<Result<Vec<_>, _>>()?;
-    if batches.is_empty() {
-        batches.push(RecordBatch::new_empty(schema.clone()));
-    }
-    let columns = (0..schema.fields().len()).map(|index| {
-        let parts = batches.iter().map(|batch| batch.column(index).as_ref());
-        concat(&parts.collect::<Vec<_>>()).map_err(SqlError::failed)
-    });
-    columns.collect()
 }

@@ -2,11 +2,10 @@
 
 use super::super::action::only_one;
 use super::super::clients::{Statement, Why};
-use super::super::errors::{error, of_statement};
-use super::super::running::ended;
+use super::super::errors::error;
 use super::arrivals::{Arrival, arrivals};
 use super::sessions::FlightSession;
-use super::status::{internal, status};
+use super::status::status;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow_flight::sql::server::PeekableFlightDataStream;
@@ -15,9 +14,8 @@ use futures::TryStreamExt;
 use futures::stream::BoxStream;
 use pgwire::error::PgWireResult;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tierloom_metrics::Kind;
-use tierloom_sql::{Destination, IfThere, Piece, SqlError, Watch};
+use std::time::Duration;
+use tierloom_sql::{Destination, IfThere, Piece, SqlError, SqlSession, Watch};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tonic::Status;
@@ -50,9 +48,7 @@ pub(super) async fn ingest(
         return Err(Status::invalid_argument("expected the columns of the rows"));
     };
     let piece = statement(&to).map_err(status)?;
-    let statement = Statement::new(&piece.text, session.client.deadline());
-    let client = session.client.client().map_err(status)?;
-    client.runs(&statement);
+    let statement = session.client.begins(&piece.text).map_err(status)?;
     let _stops = Stops(Arc::clone(&statement));
     let (send, parts) = mpsc::channel(BATCHES_AHEAD);
     let taken = take(session, piece, to, columns, parts, statement);
@@ -105,23 +101,19 @@ async fn take(
     statement: Arc<Statement>,
 ) -> Result<u64, Status> {
     // Beside the session, which others need while the rows come.
-    let mut lease = session.client.lease(true).await;
-    let counted = Arc::clone(&session.client.server.counted);
+    let lease = session.client.lease(true).await;
     let handle = Handle::current();
-    let taken = tokio::task::spawn_blocking(move || -> PgWireResult<u64> {
-        let begun = Instant::now();
-        let watch = statement.as_ref();
+    let text = piece.text.clone();
+    let work = move |session: &mut SqlSession, watch: &Statement| {
         let mut batches = Batches {
             parts,
             handle,
             watch,
         };
-        let session = lease.session();
-        let done = session.ingest(&piece, &to, &columns, &mut batches, watch);
-        counted.add(Kind::Other, ended(&done, watch), begun.elapsed());
-        done.map_err(|failed| of_statement(failed, &piece.text, watch.why()))
-    });
-    taken.await.map_err(internal)?.map_err(status)
+        session.ingest(&piece, &to, &columns, &mut batches, watch)
+    };
+    let taken = session.client.change(lease, text, statement, work).await;
+    taken.map_err(status)
 }
 
 /// The batches as they come.

@@ -59,7 +59,7 @@ impl SqlSession {
 
 impl CollectedRows {
     /// All values of a column.
-    pub(super) fn column(&self, index: usize) -> Result<ArrayRef, SqlError> {
+    pub(in super::super) fn column(&self, index: usize) -> Result<ArrayRef, SqlError> {
         let chunks: Vec<&dyn arrow::array::Array> = self
             .batches
             .iter()

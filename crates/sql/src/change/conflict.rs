@@ -3,28 +3,24 @@
 use super::super::error::SqlError;
 use super::super::session::SqlSession;
 use super::ask::{Work, query, select};
-use super::assign::assigned;
 use super::extra::ExtraTables;
 use super::insert::{NewRows, batch};
-use super::numbered::{NumberedTable, POSITION};
+use super::numbered::{NUMBERED, numbered_rows};
 use super::returning::{Changed, Meant, Returning};
-use super::rows::{in_order, new_values};
+use super::rows::{assigning, new_values, replaced};
 use super::rules::{Key, name_of};
 use super::target::{Target, quoted};
-use super::verify::{check_values, names, rows_provider};
-use super::version::{NewValues, Replaced};
+use super::verify::{names, rows_provider};
+use super::version::Replaced;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, UInt64Array};
 use arrow::compute::filter;
 use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::sql::sqlparser::ast::{
-    ConflictTarget, DoUpdate, Expr, Ident, OnConflict, OnConflictAction, Query, SelectItem, SetExpr,
+    ConflictTarget, DoUpdate, Ident, OnConflict, OnConflictAction, Query, SetExpr,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
-
-/// Name of the table's rows in the queries.
-const ROWS: &str = "numbered";
 
 /// Name of the rows that were to be inserted, as PostgreSQL has it.
 const EXCLUDED: &str = "excluded";
@@ -46,7 +42,8 @@ impl SqlSession {
         match &conflict.action {
             OnConflictAction::DoNothing => {
                 let there = self.there(target, &rows, &keys, work)?;
-                let rows = without(rows, &first_of_each(target, &keys, there)?)?;
+                let stays = first_of_each(target, &keys, &rows, &there)?;
+                let rows = without(rows, &stays)?;
                 self.append(target, rows, returning, work)
             }
             OnConflictAction::DoUpdate(update) => {
@@ -70,7 +67,7 @@ impl SqlSession {
     ) -> Result<Changed, SqlError> {
         let keys = [key.clone()];
         let there = self.there(target, &rows, &keys, work)?;
-        let firsts = first_of_each(target, &keys, Known::none(&rows))?;
+        let firsts = first_of_each(target, &keys, &rows, &vec![false; rows.count])?;
         if firsts.iter().any(|is_first| !is_first) {
             return Err(SqlError::input(format!(
                 "ON CONFLICT DO UPDATE cannot change a row of table {} twice; two of the new rows \
@@ -80,7 +77,7 @@ impl SqlSession {
             )));
         }
         let changed = self.changes(target, &rows, (key, update), &returning.alias, work)?;
-        let is_new: Vec<bool> = there.numbers.iter().map(|known| !known).collect();
+        let is_new: Vec<bool> = there.iter().map(|is_there| !is_there).collect();
         let rows = without(rows, &is_new)?;
         let mut positions: Vec<u64> = changed.rows.iter().map(|(row, _)| *row).collect();
         let count = positions.len() + rows.count;
@@ -119,18 +116,18 @@ impl SqlSession {
         rows: &NewRows,
         keys: &[Key],
         work: &mut Work<'_>,
-    ) -> Result<Known, SqlError> {
-        let mut known = Known::none(rows);
+    ) -> Result<Vec<bool>, SqlError> {
+        let mut there = vec![false; rows.count];
         for key in keys {
             let alias = quoted("o");
             let number = format!("{EXCLUDED}.{}", quoted(NUMBER));
             let asked = query(&format!("SELECT {number} FROM {}", pairs(key, &alias)))?;
             let found = self.ask(asked, tables(target, rows)?, work)?;
             for number in found.column(0)?.as_primitive::<UInt64Type>().values() {
-                known.numbers[*number as usize] = true;
+                there[*number as usize] = true;
             }
         }
-        Ok(known)
+        Ok(there)
     }
 
     /// What the rows that are there get.
@@ -143,33 +140,14 @@ impl SqlSession {
         work: &mut Work<'_>,
     ) -> Result<Replaced, SqlError> {
         let values = new_values(target, &update.assignments)?;
-        let position = vec![alias.clone(), quoted(POSITION)];
-        let mut projection = vec![SelectItem::UnnamedExpr(Expr::CompoundIdentifier(position))];
-        for (index, value) in &values {
-            projection.push(SelectItem::ExprWithAlias {
-                expr: value.clone(),
-                alias: quoted(&format!("value {index}")),
-            });
-        }
         let from: Query = query(&format!("SELECT 1 FROM {}", pairs(key, alias)))?;
         let SetExpr::Select(from) = *from.body else {
             return Err(SqlError::failed("a query without FROM"));
         };
+        let projection = assigning(alias, &values);
         let asked = select(projection, from.from, update.selection.clone())?;
         let found = self.ask(asked, tables(target, rows)?, work)?;
-        let mut columns = Vec::new();
-        for (place, &index) in values.keys().enumerate() {
-            let field = target.schema().field(index);
-            let values = found.column(place + 1)?;
-            let values = assigned(&values, field.name(), field.data_type())?;
-            check_values(target, field.name(), &values)?;
-            columns.push(NewValues {
-                column: index,
-                values,
-            });
-        }
-        let rows = in_order(&found.column(0)?);
-        Ok(Replaced { rows, columns })
+        replaced(target, &values, &found)
     }
 }
 
@@ -218,7 +196,7 @@ fn pairs(key: &Key, alias: &Ident) -> String {
         .collect();
     format!(
         "{} AS {alias} JOIN {} AS {EXCLUDED} ON {}",
-        ExtraTables::name(ROWS),
+        ExtraTables::name(NUMBERED),
         ExtraTables::name(EXCLUDED),
         equal.join(" AND ")
     )
@@ -234,7 +212,7 @@ fn tables(target: &Target, rows: &NewRows) -> Result<ExtraTables, SqlError> {
         0..rows.count as u64,
     )));
     let numbered = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
-    let extra = ExtraTables::of(ROWS, Arc::new(NumberedTable::new(&target.table)))?;
+    let extra = numbered_rows(&target.table)?;
     extra.add(
         EXCLUDED,
         rows_provider(numbered.map_err(SqlError::failed)?)?,
@@ -242,28 +220,18 @@ fn tables(target: &Target, rows: &NewRows) -> Result<ExtraTables, SqlError> {
     Ok(extra)
 }
 
-/// New rows, and which of them are known to be left out.
-struct Known {
-    numbers: Vec<bool>,
-    columns: Vec<ArrayRef>,
-}
-
-impl Known {
-    fn none(rows: &NewRows) -> Known {
-        Known {
-            numbers: vec![false; rows.count],
-            columns: rows.columns.clone(),
-        }
-    }
-}
-
-/// For each row, whether it stays: it is not known, and no row before it that stays has one of its
-/// keys. A key with a NULL is equal to none.
-fn first_of_each(target: &Target, keys: &[Key], known: Known) -> Result<Vec<bool>, SqlError> {
+/// For each new row, whether it stays: the table has none of its keys (`there`), and neither has a
+/// row before it that stays. A key with a NULL is equal to none.
+fn first_of_each(
+    target: &Target,
+    keys: &[Key],
+    new: &NewRows,
+    there: &[bool],
+) -> Result<Vec<bool>, SqlError> {
     let mut of_keys = Vec::new();
     for key in keys {
         let indices = key.columns.iter().map(|column| target.index_of(column));
-        let columns = indices.map(|index| Ok(Arc::clone(&known.columns[index?])));
+        let columns = indices.map(|index| Ok(Arc::clone(&new.columns[index?])));
         let columns = columns.collect::<Result<Vec<_>, SqlError>>()?;
         let fields = columns
             .iter()
@@ -272,13 +240,13 @@ fn first_of_each(target: &Target, keys: &[Key], known: Known) -> Result<Vec<bool
         let rows = converter.convert_columns(&columns);
         of_keys.push((columns, rows.map_err(SqlError::failed)?, HashSet::new()));
     }
-    let mut stays = Vec::with_capacity(known.numbers.len());
-    for (row, known) in known.numbers.iter().enumerate() {
+    let mut stays = Vec::with_capacity(there.len());
+    for (row, is_there) in there.iter().enumerate() {
         let is_null = |columns: &[ArrayRef]| columns.iter().any(|column| column.is_null(row));
         let is_taken = of_keys.iter().any(|(columns, rows, taken)| {
             !is_null(columns) && taken.contains(rows.row(row).as_ref())
         });
-        let is_first = !known && !is_taken;
+        let is_first = !is_there && !is_taken;
         if is_first {
             for (columns, rows, taken) in &mut of_keys {
                 if !is_null(columns) {

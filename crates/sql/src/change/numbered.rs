@@ -1,5 +1,7 @@
 //! The rows of a table with their positions, by which DELETE and UPDATE find them again.
 
+use super::super::error::SqlError;
+use super::extra::ExtraTables;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -16,15 +18,25 @@ use tierloom_engine::PlacedTable;
 /// Name of the column of positions, which no other column has.
 pub(super) const POSITION: &str = "tierloom position";
 
+/// Name of the rows with their positions, in a query.
+pub(super) const NUMBERED: &str = "numbered";
+
+/// The rows of a version with their positions, as [`NUMBERED`].
+pub(super) fn numbered_rows(
+    table: &Arc<PlacedTable>,
+) -> std::result::Result<ExtraTables, SqlError> {
+    ExtraTables::of(NUMBERED, Arc::new(NumberedTable::new(table)))
+}
+
 /// A table with one more column: the position of each row.
 #[derive(Debug)]
-pub(super) struct NumberedTable {
+struct NumberedTable {
     table: Arc<PlacedTable>,
     schema: SchemaRef,
 }
 
 impl NumberedTable {
-    pub fn new(table: &Arc<PlacedTable>) -> Self {
+    fn new(table: &Arc<PlacedTable>) -> Self {
         let mut fields: Vec<Arc<Field>> = table.schema().fields().iter().cloned().collect();
         fields.push(Arc::new(Field::new(POSITION, DataType::UInt64, false)));
         NumberedTable {

@@ -8,7 +8,7 @@ use super::super::run::{CollectedRows, Sink, Watch};
 use super::super::session::SqlSession;
 use super::ask::{Work, query, select};
 use super::extra::ExtraTables;
-use super::numbered::{NumberedTable, POSITION};
+use super::numbered::{NUMBERED, POSITION, numbered_rows};
 use super::target::quoted;
 use super::verify::rows_provider;
 use arrow::array::{RecordBatch, UInt64Array};
@@ -21,8 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::sync::Arc;
 use tierloom_engine::PlacedTable;
 
-/// Names of the rows, and of the positions of those that are meant, in the query.
-const ROWS: &str = "returned";
+/// Name of the positions of the rows that are meant, in the query.
 const POSITIONS: &str = "positions";
 
 /// What a statement has done.
@@ -79,8 +78,8 @@ impl SqlSession {
             return Ok(None);
         };
         let position = format!("{alias}.{}", quoted(POSITION));
-        let extra = ExtraTables::of(ROWS, Arc::new(NumberedTable::new(table)))?;
-        let from = ExtraTables::name(ROWS);
+        let extra = numbered_rows(table)?;
+        let from = ExtraTables::name(NUMBERED);
         let condition = match meant {
             Meant::From(first) => format!("{position} >= {first}"),
             Meant::At(positions) => {

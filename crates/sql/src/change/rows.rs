@@ -4,13 +4,14 @@
 //! the version that is there when the statement begins, whatever the statement changes.
 
 use super::super::error::SqlError;
+use super::super::run::CollectedRows;
 use super::super::session::SqlSession;
 use super::ask::{Work, select};
 use super::assign::assigned;
 use super::extra::ExtraTables;
 use super::insert::given_or_default;
 use super::literals::exact;
-use super::numbered::{NumberedTable, POSITION};
+use super::numbered::{NUMBERED, POSITION, numbered_rows};
 use super::returning::{Changed, Meant, Returning};
 use super::rules::Key;
 use super::target::{Target, column_name, quoted, reference};
@@ -27,9 +28,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use tierloom_engine::PlacedTable;
-
-/// Name of the rows with their positions, in a query.
-const NUMBERED: &str = "numbered";
 
 impl SqlSession {
     pub(super) fn delete(
@@ -59,7 +57,7 @@ impl SqlSession {
             selection => {
                 let from = std::iter::once(factor).chain(using).collect();
                 let query = select(vec![position(&alias)], from, selection.clone())?;
-                let rows = self.ask(query, numbered_rows(&target)?, work)?;
+                let rows = self.ask(query, numbered_rows(&target.table)?, work)?;
                 let gone = marked(&target, &rows.column(0)?);
                 let these = Meant::At(gone.set_indices().map(|row| row as u64).collect());
                 let returned = self.returned(returning(alias), &target.table, these, work)?;
@@ -140,31 +138,13 @@ impl SqlSession {
             ) => tables.clone(),
             None => Vec::new(),
         };
-        let mut projection = vec![position(&alias)];
-        for (index, value) in &values {
-            projection.push(SelectItem::ExprWithAlias {
-                expr: value.clone(),
-                alias: quoted(&format!("value {index}")),
-            });
-        }
         let from = std::iter::once(factor).chain(from).collect();
-        let query = select(projection, from, update.selection.clone())?;
-        let found = self.ask(query, numbered_rows(&target)?, work)?;
-        let mut columns = Vec::new();
-        for (place, &index) in values.keys().enumerate() {
-            let field = target.schema().field(index);
-            let values = found.column(place + 1)?;
-            let values = assigned(&values, field.name(), field.data_type())?;
-            check_values(&target, field.name(), &values)?;
-            columns.push(NewValues {
-                column: index,
-                values,
-            });
-        }
-        let rows = in_order(&found.column(0)?);
+        let query = select(assigning(&alias, &values), from, update.selection.clone())?;
+        let found = self.ask(query, numbered_rows(&target.table)?, work)?;
+        let replaced = replaced(&target, &values, &found)?;
         let items = update.returning.as_ref();
         let returning = Returning { items, alias };
-        self.update_rows(&target, Replaced { rows, columns }, returning, work)
+        self.update_rows(&target, replaced, returning, work)
     }
 
     fn update_rows(
@@ -259,10 +239,6 @@ fn marked(target: &Target, positions: &ArrayRef) -> BooleanBuffer {
     marked.finish()
 }
 
-fn numbered_rows(target: &Target) -> Result<ExtraTables, SqlError> {
-    ExtraTables::of(NUMBERED, Arc::new(NumberedTable::new(&target.table)))
-}
-
 /// The column of positions of the table that is known as `alias`.
 fn position(alias: &Ident) -> SelectItem {
     SelectItem::UnnamedExpr(Expr::CompoundIdentifier(vec![
@@ -271,8 +247,40 @@ fn position(alias: &Ident) -> SelectItem {
     ]))
 }
 
+/// What finds the rows that `values` are assigned to: their positions, and then the values.
+pub(super) fn assigning(alias: &Ident, values: &BTreeMap<usize, Expr>) -> Vec<SelectItem> {
+    let values = values
+        .iter()
+        .map(|(index, value)| SelectItem::ExprWithAlias {
+            expr: value.clone(),
+            alias: quoted(&format!("value {index}")),
+        });
+    std::iter::once(position(alias)).chain(values).collect()
+}
+
+/// What [`assigning`] has found, as the columns take it.
+pub(super) fn replaced(
+    target: &Target,
+    values: &BTreeMap<usize, Expr>,
+    found: &CollectedRows,
+) -> Result<Replaced, SqlError> {
+    let mut columns = Vec::new();
+    for (place, &index) in values.keys().enumerate() {
+        let field = target.schema().field(index);
+        let values = found.column(place + 1)?;
+        let values = assigned(&values, field.name(), field.data_type())?;
+        check_values(target, field.name(), &values)?;
+        columns.push(NewValues {
+            column: index,
+            values,
+        });
+    }
+    let rows = in_order(&found.column(0)?);
+    Ok(Replaced { rows, columns })
+}
+
 /// Positions in ascending order, each once, with the index at which it was found first.
-pub(super) fn in_order(positions: &ArrayRef) -> Vec<(u64, usize)> {
+fn in_order(positions: &ArrayRef) -> Vec<(u64, usize)> {
     let positions = positions.as_primitive::<UInt64Type>();
     let mut rows: Vec<(u64, usize)> = positions.values().iter().copied().zip(0..).collect();
     rows.sort_unstable();

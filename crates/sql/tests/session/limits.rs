@@ -2,9 +2,10 @@
 //! error, and the session continues.
 
 use super::{StopSoon, error, number, run, run_watched, session, text};
+use datafusion::common::ScalarValue;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tierloom_sql::{CollectedRows, SqlError, SqlSession};
+use tierloom_sql::{CollectedRows, Silent, SqlError, SqlSession, split};
 
 /// The result or one error; then the session still works.
 #[track_caller]
@@ -75,6 +76,27 @@ fn deep_statements_get_an_answer_or_one_error() {
     ] {
         survives(&mut session, what, &sql);
     }
+}
+
+#[test]
+fn deep_statements_with_parameters_get_an_answer_or_one_error() {
+    let mut session = session();
+    run(&mut session, "create table t (a int)").unwrap();
+    let nested = format!("{}$1{}", "(".repeat(20_000), ")".repeat(20_000));
+    for statement in [
+        format!("select {nested}"),
+        format!("insert into t values ({nested}) returning a"),
+        format!("delete from t where a = {nested}"),
+    ] {
+        let piece = split(&statement).unwrap().remove(0);
+        let (value, mut rows) = (ScalarValue::Int64(Some(7)), CollectedRows::default());
+        let ran = session.run_with(&piece, vec![value], &mut rows, &Silent::default());
+        if let Err(message) = ran {
+            let message = message.to_string();
+            assert!(!message.contains("broke down"), "{message}");
+        }
+    }
+    assert_eq!(number(&mut session, "select count(*) from range(3)"), 3);
 }
 
 #[test]
