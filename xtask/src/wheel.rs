@@ -1,6 +1,6 @@
 //! The package of Python: builds its wheel, installs it and runs its tests.
 
-use crate::everything::EVERYTHING;
+use crate::everything::build_tests;
 use crate::python::environment;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -52,11 +52,7 @@ pub fn python(shell: &Shell) -> Result<()> {
 /// DataFusion once more. The rest of the wheel is maturin's, so its settings are checked too.
 fn wheel(shell: &Shell, python: &Path) -> Result<PathBuf> {
     // Also builds the program, which the tests compare with.
-    cmd!(
-        shell,
-        "cargo test {EVERYTHING...} --no-run --quiet --test library --test predict_cli"
-    )
-    .run()?;
+    build_tests(shell, &["library", "predict_cli"])?;
     let out = shell.current_dir().join("target/python-wheel");
     shell.remove_path(&out)?;
     let content = out.join("content");

@@ -7,7 +7,7 @@ mod deb;
 mod stage;
 mod trial;
 
-use crate::everything::EVERYTHING;
+use crate::everything::build_tests;
 use crate::python::environment;
 use crate::wheel::{PACKAGES, VENV};
 use anyhow::{Context, Result, bail, ensure};
@@ -132,9 +132,7 @@ fn wheel(shell: &Shell, args: &Args) -> Result<()> {
 /// Packs what the tests' build has made, installs it in an empty system, tries it and removes it.
 pub fn debian(shell: &Shell) -> Result<()> {
     // Also builds the program and the libraries, if `tests` did not.
-    cmd!(shell, "cargo test {EVERYTHING...} --no-run --quiet")
-        .args(["--test", "programs", "--test", "predict_cli"])
-        .run()?;
+    build_tests(shell, &["programs", "predict_cli"])?;
     let root = shell.current_dir();
     let debug = root.join("target/debug");
     let content = Content::of(shell, &debug.join("tierloom"), &debug.join("deps"))?;
