@@ -26,6 +26,7 @@ mod planning;
 pub mod pooled;
 mod provider;
 pub mod routing;
+mod runtime_filter;
 mod scan;
 mod session;
 pub mod stack;

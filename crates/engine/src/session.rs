@@ -11,6 +11,7 @@ use crate::plan_cache::PlanCache;
 use crate::planning;
 use crate::provider::PlacedTableProvider;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
+use crate::runtime_filter::RuntimeFilters;
 use crate::stack;
 use crate::star::{self, StarJoinRule};
 use crate::star_order::StarJoinOrder;
@@ -52,6 +53,8 @@ pub struct EngineOptions {
     pub fused: bool,
     /// Whether joins and group-bys with large tables use operators built for memory latency.
     pub big_tables: bool,
+    /// Whether scans of a probe side leave out rows without the keys of the build side.
+    pub runtime_filters: bool,
     /// Which joins count as large; tests lower the threshold.
     pub big_joins: BigJoinOptions,
     /// Which group-bys count as large.
@@ -75,6 +78,7 @@ impl EngineOptions {
             tuned: true,
             fused: true,
             big_tables: true,
+            runtime_filters: true,
             big_joins: BigJoinOptions::default(),
             big_aggregates: BigAggregateOptions::default(),
             join_order: JoinOrderOptions::default(),
@@ -90,6 +94,7 @@ impl EngineOptions {
             tuned: false,
             fused: false,
             big_tables: false,
+            runtime_filters: false,
             big_joins: BigJoinOptions::default(),
             big_aggregates: BigAggregateOptions::default(),
             join_order: JoinOrderOptions::default(),
@@ -514,6 +519,9 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
             .with_physical_optimizer_rule(Arc::new(BigAggregateRule::new(
                 options.big_aggregates.clone(),
             )));
+    }
+    if options.tuned && options.runtime_filters {
+        builder = builder.with_physical_optimizer_rule(Arc::new(RuntimeFilters));
     }
     // Last, so that every other rule matches on the operators themselves; the fused ones are routed
     // too.

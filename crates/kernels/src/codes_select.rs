@@ -15,6 +15,24 @@ impl Codes<'_> {
         self.map(rows, move |code| u8::from(code.wrapping_sub(low) <= span))
     }
 
+    /// For each row of `rows`: 1 if the bit of its code is set, else 0; codes beyond `bits` are not
+    /// set. The lowest bit of a word is its first code.
+    ///
+    /// # Panics
+    /// If the rows are outside the column.
+    pub fn in_bits(&self, rows: Range<usize>, bits: &[u64]) -> Vec<u8> {
+        if bits.is_empty() {
+            return vec![0; rows.len()];
+        }
+        let last = bits.len() - 1;
+        self.map(rows, move |code| {
+            let word = (code / 64) as usize;
+            // Clamped, so that there is no branch per row.
+            let bit = (bits[word.min(last)] >> (code % 64)) as u8 & 1;
+            bit & u8::from(word <= last)
+        })
+    }
+
     /// Decodes the rows `start + position` as `base + code`.
     ///
     /// # Panics
@@ -132,6 +150,13 @@ mod tests {
                 .collect();
             let found = positions(&hits);
             prop_assert_eq!(&found, &expected);
+            // The same rows by a bit per code, where so many bits can be made.
+            if max <= 0xff_ffff {
+                let mut bits = vec![0_u64; high as usize / 64 + 1];
+                (low..=high).for_each(|code| bits[(code / 64) as usize] |= 1 << (code % 64));
+                let by_bits = column.in_bits(start..codes.len(), &bits);
+                prop_assert_eq!(positions(&by_bits), expected.clone());
+            }
             let values: Vec<i64> = expected.iter().map(|at| i64::from(codes[start + *at as usize]) - 9).collect();
             prop_assert_eq!(column.offsets_at::<i64>(start, &found, -9), values);
             let table: Vec<u32> = (0..256).collect();

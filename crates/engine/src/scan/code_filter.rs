@@ -8,13 +8,17 @@
 //! ```
 //! Only conjuncts on one coded column with few values are used, and only as a hint: the filter
 //! above stays. A predicate that fails on a value of the domain (which need not occur in any row)
-//! is left to the filter.
+//! is left to the filter. The keys of a join's build side become codes in the same way, as soon as
+//! they are known.
 
+use super::keys::{Keys, as_integers};
 use crate::breakdown::caught;
-use crate::coded::CodedColumn;
+use crate::coded::{CodedColumn, Domain};
 use crate::table::PlacedTable;
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use datafusion::common::HashSet;
 use datafusion::physical_expr::expressions::DynamicFilterTracking;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
@@ -28,6 +32,9 @@ use tierloom_kernels::{intersect, positions};
 /// Gathering rows then costs more than it saves.
 const MOST_KEPT: f64 = 0.4;
 
+/// Codes of the largest domain of which a set of keys is a bit per code: 16 MiB.
+pub(super) const MOST_BITS: u64 = 1 << 27;
+
 /// The codes of one column that pass.
 #[derive(Debug, Clone)]
 pub(super) struct CodeFilter {
@@ -36,8 +43,9 @@ pub(super) struct CodeFilter {
     keep: Keep,
 }
 
+/// Codes that pass.
 #[derive(Debug, Clone)]
-enum Keep {
+pub(super) enum Keep {
     Nothing,
     Range {
         low: u32,
@@ -45,9 +53,16 @@ enum Keep {
     },
     /// 1 or 0 for every code.
     Marked(Arc<Vec<u8>>),
+    /// A bit for every code, lowest bit first.
+    Bits(Arc<Vec<u64>>),
 }
 
 impl CodeFilter {
+    /// A filter of the column at `column` of a table.
+    pub fn new(column: usize, keep: Keep) -> Self {
+        CodeFilter { column, keep }
+    }
+
     /// Compiles the conjuncts of `predicates` that can be evaluated on codes.
     ///
     /// `predicates` refer to `schema`, the columns `projection` of `table`.
@@ -106,11 +121,57 @@ impl CodeFilter {
             Keep::Nothing => vec![0; rows.len()],
             Keep::Range { low, high } => codes.in_range(rows, *low, *high),
             Keep::Marked(marks) => codes.looked_up(rows, 0, marks),
+            Keep::Bits(bits) => codes.in_bits(rows, bits),
         })
     }
 }
 
 impl Keep {
+    /// The codes of the values that are among `keys`; `None` if all are, or there are too many.
+    pub fn of_keys(column: &CodedColumn, keys: &Keys) -> Option<Keep> {
+        match (keys, column.domain()) {
+            (Keys::Integers(keys), Domain::Offset { base, last }) => {
+                let first = u64::from(column.nullable());
+                let values = column.code_count() - first;
+                if column.code_count() > MOST_BITS {
+                    return None;
+                }
+                let mut bits = vec![0_u64; column.code_count().div_ceil(64) as usize];
+                let inside = keys.iter().filter(|key| (base..=last).contains(key));
+                for key in inside {
+                    let code = key.wrapping_sub(*base) as u64 + first;
+                    bits[(code / 64) as usize] |= 1 << (code % 64);
+                }
+                let kept: u64 = bits.iter().map(|word| u64::from(word.count_ones())).sum();
+                match kept {
+                    0 => Some(Keep::Nothing),
+                    _ if kept == values => None,
+                    _ => Some(Keep::Bits(Arc::new(bits))),
+                }
+            }
+            (keys, Domain::Values(_)) => {
+                let listed = column.listed().ok()??;
+                let marks: Vec<u8> = match keys {
+                    Keys::Integers(keys) => {
+                        let keys: HashSet<i64> = keys.iter().copied().collect();
+                        let values = as_integers(&listed).ok()?;
+                        let values = values.as_primitive::<Int64Type>().iter();
+                        let is_key = |value: Option<i64>| value.is_some_and(|v| keys.contains(&v));
+                        values.map(|value| u8::from(is_key(value))).collect()
+                    }
+                    Keys::Texts(keys) => {
+                        let values = cast(&listed, &DataType::Utf8).ok()?;
+                        let values = values.as_string::<i32>().iter();
+                        let is_key = |value: Option<&str>| value.is_some_and(|v| keys.contains(v));
+                        values.map(|value| u8::from(is_key(value))).collect()
+                    }
+                };
+                Keep::of(marks)
+            }
+            (Keys::Texts(_), Domain::Offset { .. }) => None,
+        }
+    }
+
     /// The compact form of the flags; `None` if every code is kept.
     fn of(kept: Vec<u8>) -> Option<Keep> {
         let count = kept.iter().filter(|k| **k != 0).count();

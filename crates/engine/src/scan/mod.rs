@@ -1,17 +1,20 @@
 //! The scan operator: returns placed columns morsel by morsel, as slices or decoded from codes.
 //!
-//! Filters on codes drop rows early but only as hints; the filter operators above stay. The scan
-//! does no arithmetic and no comparison on decoded values.
+//! Filters on codes drop rows early but only as hints; the filter operators above stay, and so do
+//! the joins whose keys are used as filters. The scan does no arithmetic and no comparison on
+//! decoded values.
 
 mod code_filter;
+mod keys;
+mod runtime;
 
 use crate::EngineError;
 use crate::breakdown::{broke_down, caught};
 use crate::table::PlacedTable;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat;
-use arrow::datatypes::SchemaRef;
-use code_filter::{CodeFilter, kept_positions};
+use arrow::datatypes::{DataType, SchemaRef};
+use code_filter::{CodeFilter, MOST_BITS, kept_positions};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
@@ -33,6 +36,8 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
 };
+pub(crate) use keys::{KeyCollector, Keys};
+pub(crate) use runtime::{ExecutionKeys, RuntimeFilter};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,6 +65,8 @@ pub struct PlacedScanExec {
     morsel_rows: usize,
     /// Filters of operators above that can be evaluated on codes.
     filters: Arc<Vec<CodeFilter>>,
+    /// Keys of joins above by the table index of the column that has to have them.
+    runtime_filters: Vec<(usize, Arc<RuntimeFilter>)>,
     properties: Arc<PlanProperties>,
     round: Mutex<Round>,
     metrics: ExecutionPlanMetricsSet,
@@ -107,6 +114,7 @@ impl PlacedScanExec {
             rows,
             morsel_rows: morsel_rows.max(1),
             filters: Arc::default(),
+            runtime_filters: Vec::new(),
             properties: Arc::new(properties),
             round: Mutex::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -126,8 +134,40 @@ impl PlacedScanExec {
     /// Table indices of the columns whose codes are used to drop rows early.
     pub fn filter_columns(&self) -> Vec<usize> {
         let mut columns: Vec<usize> = self.filters.iter().map(CodeFilter::column).collect();
+        for (column, _) in &self.runtime_filters {
+            if !columns.contains(column) {
+                columns.push(*column);
+            }
+        }
         columns.dedup();
         columns
+    }
+
+    /// Whether the column at `index` of the output can be filtered by keys of a join of the type
+    /// `data_type`.
+    pub(crate) fn takes_keys(&self, index: usize, data_type: &DataType) -> bool {
+        let Some(column) = self.projection.get(index) else {
+            return false;
+        };
+        let coded = self.table.columns()[*column].coded();
+        !self.is_limited()
+            && self.schema.field(index).data_type() == data_type
+            && coded.is_some_and(|coded| coded.code_count() <= MOST_BITS)
+    }
+
+    /// Whether filters drop rows that a plan without any would return.
+    pub(crate) fn is_filtered(&self) -> bool {
+        !self.filters.is_empty() || self.is_limited()
+    }
+
+    /// A scan of the same rows that leaves out rows without the keys of joins above, by the index
+    /// of the output column that has to have them.
+    pub(crate) fn with_runtime_filters(&self, filters: &[(usize, Arc<RuntimeFilter>)]) -> Self {
+        let mut scan = self.with_filters(Arc::clone(&self.filters));
+        let filters = filters.iter();
+        let by_column = filters.map(|(i, keys)| (self.projection[*i], Arc::clone(keys)));
+        scan.runtime_filters.extend(by_column);
+        scan
     }
 
     /// A scan of the same rows with `filters` and fresh state.
@@ -139,6 +179,7 @@ impl PlacedScanExec {
             rows: self.rows,
             morsel_rows: self.morsel_rows,
             filters,
+            runtime_filters: self.runtime_filters.clone(),
             properties: Arc::clone(&self.properties),
             round: Mutex::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -175,7 +216,9 @@ struct Morsels {
     rows: usize,
     morsel_rows: usize,
     next: Arc<AtomicUsize>,
-    filters: Arc<Vec<CodeFilter>>,
+    filters: Vec<CodeFilter>,
+    /// Keys of joins above that are not known yet, by the table index of their column.
+    awaited: Vec<(usize, Arc<ExecutionKeys>)>,
     /// Consecutive morsels that were returned whole because too many rows passed.
     in_vain: u32,
     rows_scanned: Count,
@@ -213,12 +256,32 @@ impl Morsels {
 
     /// Positions of the rows to return; `None` for all.
     fn kept(&mut self, start: usize, len: usize) -> Option<Vec<u32>> {
+        self.take_keys();
         if self.filters.is_empty() || self.in_vain >= MOST_IN_VAIN {
             return None;
         }
         let kept = kept_positions(&self.filters, &self.table, start..start + len);
         self.in_vain = if kept.is_some() { 0 } else { self.in_vain + 1 };
         kept
+    }
+
+    /// Makes filters of the keys that have become known.
+    fn take_keys(&mut self) {
+        let Morsels {
+            table,
+            filters,
+            awaited,
+            in_vain,
+            ..
+        } = self;
+        awaited.retain(|(column, run)| {
+            let known = run.is_complete();
+            if known && let Some(filter) = run.filter(table, *column) {
+                filters.push(filter);
+                *in_vain = 0;
+            }
+            !known
+        });
     }
 
     /// The rows `start..start + len`, or those at the positions `kept` among them.
@@ -329,7 +392,7 @@ impl ExecutionPlan for PlacedScanExec {
     fn execute(
         &self,
         partition: usize,
-        _context: Arc<TaskContext>,
+        context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         if partition >= self.properties.output_partitioning().partition_count() {
             return internal_err!(
@@ -344,7 +407,12 @@ impl ExecutionPlan for PlacedScanExec {
             rows: self.rows,
             morsel_rows: self.morsel_rows,
             next: self.cursor(partition),
-            filters: Arc::clone(&self.filters),
+            filters: self.filters.to_vec(),
+            awaited: self
+                .runtime_filters
+                .iter()
+                .map(|(column, keys)| (*column, keys.run(&context)))
+                .collect(),
             in_vain: 0,
             rows_scanned: MetricBuilder::new(&self.metrics).counter(ROWS_SCANNED, partition),
             metrics: BaselineMetrics::new(&self.metrics, partition),
@@ -386,7 +454,7 @@ impl ExecutionPlan for PlacedScanExec {
                 .map(|&i| of_table.column_statistics[i].clone())
                 .collect(),
         };
-        if !self.filters.is_empty() {
+        if !self.filters.is_empty() || !self.runtime_filters.is_empty() {
             statistics = statistics.to_inexact();
         }
         if self.rows < self.table.rows() || partition.is_some() {
@@ -420,13 +488,15 @@ impl DisplayAs for PlacedScanExec {
             columns.join(", "),
             self.rows
         )?;
-        let by_codes: Vec<&str> = self
-            .filter_columns()
-            .into_iter()
-            .map(|i| self.table.columns()[i].name())
-            .collect();
+        let name = |i: usize| self.table.columns()[i].name();
+        let mut by_codes: Vec<&str> = self.filters.iter().map(|f| name(f.column())).collect();
+        by_codes.dedup();
         if !by_codes.is_empty() {
             write!(f, ", filtered by codes of [{}]", by_codes.join(", "))?;
+        }
+        let by_keys: Vec<&str> = self.runtime_filters.iter().map(|(i, _)| name(*i)).collect();
+        if !by_keys.is_empty() {
+            write!(f, ", filtered by keys of joins in [{}]", by_keys.join(", "))?;
         }
         if self.projection.iter().any(|&i| self.table.is_staged(i)) {
             write!(f, ", through a DRAM working buffer")?;

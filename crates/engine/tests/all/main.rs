@@ -13,6 +13,7 @@ mod encodings;
 mod join_order;
 mod plans;
 mod pooled;
+mod runtime_filters;
 mod star;
 mod star_limits;
 mod star_values;

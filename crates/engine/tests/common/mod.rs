@@ -80,6 +80,18 @@ pub fn unfused(tables: &[Arc<PlacedTable>]) -> Engine {
     engine
 }
 
+/// [`unfused`], with scans that know nothing of the joins above them.
+pub fn unfiltered(tables: &[Arc<PlacedTable>]) -> Engine {
+    let options = EngineOptions {
+        fused: false,
+        runtime_filters: false,
+        ..EngineOptions::tuned(2)
+    };
+    let engine = Engine::new(options).unwrap();
+    tables.iter().for_each(|t| engine.register(t).unwrap());
+    engine
+}
+
 /// Pseudorandom numbers from a seed.
 pub struct Numbers(pub u64);
 

@@ -75,6 +75,7 @@ impl<'a> Session<'a> {
             routing: Some(plan.operator_memory.routing(&plan.topology)),
             fused: !plan.plain_operators,
             big_tables: !plan.plain_operators,
+            runtime_filters: !plan.plain_operators,
             ..EngineOptions::tuned(plan.threads)
         };
         let opening = |error| RunError::of_engine(error, "while opening the engine");

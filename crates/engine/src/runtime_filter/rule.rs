@@ -1,0 +1,333 @@
+//! Physical optimizer rule that finds the scans which a join's keys can filter.
+//!
+//! A row of a probe side may be left out if the join returns nothing for it: in inner and semi
+//! joins, and in outer, mark and anti joins that keep the build side. Between the join and the scan
+//! there may be operators in which the rows with one key have nothing to do with those of another.
+
+use super::exec::{BuildKey, RuntimeFilterExec};
+use crate::bigjoin::{BigAggregateExec, BigJoinExec};
+use crate::breakdown::caught;
+use crate::scan::{Keys, PlacedScanExec, RuntimeFilter};
+use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{HashMap, HashSet, JoinSide, JoinType, NullEquality, Result};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::utils::build_join_schema;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use std::sync::Arc;
+
+/// Build rows after which keys are not collected any further: 32 MiB of them.
+const MOST_BUILD_ROWS: usize = 4 << 20;
+
+/// Has scans leave out rows without the keys of a join's build side; see the module documentation
+/// of `runtime_filter`.
+#[derive(Debug, Default)]
+pub struct RuntimeFilters;
+
+impl PhysicalOptimizerRule for RuntimeFilters {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        // The rule is an optimization only, so an error or panic keeps the plan.
+        let filtered = caught(|| filtered(&plan));
+        Ok(filtered.ok().and_then(Result::ok).unwrap_or(plan))
+    }
+
+    fn name(&self) -> &str {
+        "tierloom_runtime_filters"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// What the rule adds to a plan, by the addresses of its operators.
+#[derive(Default)]
+struct FilterPlan {
+    joins: HashMap<usize, Vec<BuildKey>>,
+    scans: HashMap<usize, Vec<(usize, Arc<RuntimeFilter>)>>,
+    /// All scans; an address says which operator is meant only if it occurs once.
+    seen: HashSet<usize>,
+    /// Whether the plan has parts that run more than once, or in two places.
+    repeats: bool,
+}
+
+fn address(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    Arc::as_ptr(plan).addr()
+}
+
+fn filtered(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut found = FilterPlan::default();
+    found.visit(plan)?;
+    if found.repeats || found.joins.is_empty() {
+        return Ok(Arc::clone(plan));
+    }
+    found.rebuilt(plan)
+}
+
+impl FilterPlan {
+    fn visit(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+        let is_scan = plan.is::<PlacedScanExec>();
+        // The part of a recursive query that repeats has other keys each time.
+        self.repeats |=
+            plan.is::<RecursiveQueryExec>() || (is_scan && !self.seen.insert(address(plan)));
+        if let Some(join) = join_of(plan)
+            && filters_probe_side(join)
+        {
+            self.join(plan, join)?;
+        }
+        for child in plan.children() {
+            self.visit(child)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the scans that the keys of `join` can filter; `plan` is its operator.
+    fn join(&mut self, plan: &Arc<dyn ExecutionPlan>, join: &HashJoinExec) -> Result<()> {
+        for (key, probe) in join.on() {
+            let data_type = key.data_type(&join.left().schema())?;
+            let Some(column) = probe.downcast_ref::<Column>() else {
+                continue;
+            };
+            if !Keys::can_have(&data_type) || is_volatile(key) {
+                continue;
+            }
+            let has_all = key
+                .downcast_ref::<Column>()
+                .is_some_and(|key| has_all_values(join.left(), key.index()));
+            if has_all {
+                continue;
+            }
+            let mut targets = Targets {
+                data_type: &data_type,
+                scans: Vec::new(),
+                most_rows: 0,
+            };
+            targets.below(join.right(), column.index());
+            if targets.scans.is_empty() {
+                continue;
+            }
+            let filter = Arc::new(RuntimeFilter::default());
+            for (scan, index) in targets.scans {
+                let filters = self.scans.entry(scan).or_default();
+                filters.push((index, Arc::clone(&filter)));
+            }
+            let keys = self.joins.entry(address(plan)).or_default();
+            keys.push(BuildKey {
+                key: Arc::clone(key),
+                filter,
+                // With more keys than that, most rows of the scan will have one.
+                most_rows: (targets.most_rows / 2).min(MOST_BUILD_ROWS),
+            });
+        }
+        Ok(())
+    }
+
+    /// The plan with what was found.
+    fn rebuilt(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
+            let filters = self.scans.get(&address(plan));
+            return Ok(match filters {
+                Some(filters) => Arc::new(scan.with_runtime_filters(filters)),
+                None => Arc::clone(plan),
+            });
+        }
+        let before = plan.children();
+        let children = before.iter().map(|child| self.rebuilt(child));
+        let mut children = children.collect::<Result<Vec<_>>>()?;
+        if let Some(keys) = self.joins.get(&address(plan)) {
+            let build: &mut Arc<dyn ExecutionPlan> = &mut children[0];
+            *build = Arc::new(RuntimeFilterExec::new(Arc::clone(build), keys.clone()));
+        }
+        let same =
+            |(old, new): (&&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>)| Arc::ptr_eq(old, new);
+        if before.iter().zip(&children).all(same) {
+            return Ok(Arc::clone(plan));
+        }
+        // The new operators have the properties of those that they replace.
+        let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+        Arc::clone(plan).replace_children(children, keep)
+    }
+}
+
+/// The hash join that an operator is.
+fn join_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&HashJoinExec> {
+    let big = plan.downcast_ref::<BigJoinExec>();
+    big.map_or_else(
+        || plan.downcast_ref::<HashJoinExec>(),
+        |big| Some(big.join().as_ref()),
+    )
+}
+
+/// Whether a join has one build side and returns nothing for probe rows without its keys.
+fn filters_probe_side(join: &HashJoinExec) -> bool {
+    let drops = matches!(
+        join.join_type(),
+        JoinType::Inner
+            | JoinType::Left
+            | JoinType::LeftSemi
+            | JoinType::LeftAnti
+            | JoinType::LeftMark
+            | JoinType::RightSemi
+    );
+    drops
+        && *join.partition_mode() == PartitionMode::CollectLeft
+        && join.left().output_partitioning().partition_count() == 1
+        && has_plain_keys(join)
+}
+
+/// Whether NULL finds no match in a join and means nothing else.
+fn has_plain_keys(join: &HashJoinExec) -> bool {
+    join.null_equality() == NullEquality::NullEqualsNothing && !join.null_aware
+}
+
+/// Whether a build side is a whole table whose key has every value of its range, as the key of a
+/// dimension: rows of a fact table all find one then.
+fn has_all_values(plan: &Arc<dyn ExecutionPlan>, column: usize) -> bool {
+    if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
+        let table = scan.table();
+        let coded = scan
+            .projection()
+            .get(column)
+            .and_then(|c| table.columns()[*c].coded());
+        return !scan.is_filtered()
+            && coded.is_some_and(|coded| coded.code_count() <= table.rows() as u64);
+    }
+    match unchanged(plan, column) {
+        Some((input, column)) if !plan.is::<FilterExec>() => has_all_values(input, column),
+        _ => false,
+    }
+}
+
+/// The input that a column of an operator comes from unchanged, and its index there, for operators
+/// that judge each row alone.
+fn unchanged(
+    plan: &Arc<dyn ExecutionPlan>,
+    column: usize,
+) -> Option<(&Arc<dyn ExecutionPlan>, usize)> {
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        let kept = filter.projection().as_ref();
+        let index = kept.map_or(Some(column), |kept| kept.get(column).copied())?;
+        return Some((filter.input(), index));
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let expr = &projection.expr().get(column)?.expr;
+        return Some((projection.input(), expr.downcast_ref::<Column>()?.index()));
+    }
+    let passes = plan.is::<RepartitionExec>()
+        || plan.is::<CoalescePartitionsExec>()
+        || plan.is::<CooperativeExec>()
+        || plan.is::<SortExec>()
+        || plan.is::<SortPreservingMergeExec>();
+    passes.then(|| (plan.children()[0], column))
+}
+
+/// Scans that have a column of a join unchanged.
+struct Targets<'t> {
+    data_type: &'t DataType,
+    /// Addresses of scans, and the index of the column in their output.
+    scans: Vec<(usize, usize)>,
+    /// Rows of the largest table among them.
+    most_rows: usize,
+}
+
+impl Targets<'_> {
+    /// Finds those below `plan` that its column at `column` comes from.
+    fn below(&mut self, plan: &Arc<dyn ExecutionPlan>, column: usize) {
+        // Which rows a limit lets through depends on the rows before it.
+        if plan.fetch().is_some() {
+            return;
+        }
+        if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
+            if scan.takes_keys(column, self.data_type) {
+                self.scans.push((address(plan), column));
+                self.most_rows = self.most_rows.max(scan.table().rows());
+            }
+        } else if let Some((input, column)) = unchanged(plan, column) {
+            self.below(input, column);
+        } else if let Some(join) = join_of(plan) {
+            self.below_join(join, column);
+        } else if let Some(aggregate) = aggregate_of(plan) {
+            // Rows of other keys are in other groups.
+            let by = aggregate.group_expr();
+            let group = by.expr().get(column).filter(|_| {
+                !by.has_grouping_set() && by.is_single() && aggregate.limit_options().is_none()
+            });
+            if let Some(group) = group.and_then(|(expr, _)| expr.downcast_ref::<Column>()) {
+                self.below(aggregate.input(), group.index());
+            }
+        } else if plan.is::<UnionExec>() || plan.is::<InterleaveExec>() {
+            for input in plan.children() {
+                self.below(input, column);
+            }
+        }
+    }
+
+    fn below_join(&mut self, join: &HashJoinExec, column: usize) {
+        let (left, right) = (join.left().schema(), join.right().schema());
+        let (_, columns) = build_join_schema(&left, &right, join.join_type());
+        let column = match join.projection.as_ref() {
+            Some(projection) => projection.get(column).copied(),
+            None => Some(column),
+        };
+        let Some(column) = column.and_then(|column| columns.get(column)) else {
+            return;
+        };
+        // Each row that the join returns comes from one row of this side.
+        let keeps_apart = match column.side {
+            JoinSide::Left => matches!(
+                join.join_type(),
+                JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti
+            ),
+            JoinSide::Right => matches!(
+                join.join_type(),
+                JoinType::Inner | JoinType::Right | JoinType::RightSemi | JoinType::RightAnti
+            ),
+            JoinSide::None => false,
+        };
+        if !keeps_apart || !has_plain_keys(join) {
+            return;
+        }
+        let (own, other) = match column.side {
+            JoinSide::Right => (join.right(), join.left()),
+            _ => (join.left(), join.right()),
+        };
+        self.below(own, column.index);
+        // Rows of the other side meet only rows of this one that have the same key.
+        for (left, right) in join.on() {
+            let (own, others) = match column.side {
+                JoinSide::Right => (right, left),
+                _ => (left, right),
+            };
+            let is_it = own.downcast_ref::<Column>().map(Column::index) == Some(column.index);
+            if is_it && let Some(partner) = others.downcast_ref::<Column>() {
+                self.below(other, partner.index());
+            }
+        }
+    }
+}
+
+/// The aggregation that an operator is.
+fn aggregate_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&AggregateExec> {
+    match plan.downcast_ref::<BigAggregateExec>() {
+        Some(big) => big.aggregate().ok(),
+        None => plan.downcast_ref::<AggregateExec>(),
+    }
+}

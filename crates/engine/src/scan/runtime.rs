@@ -1,0 +1,88 @@
+//! The keys of joins from their build sides to scans, for each execution.
+
+use super::code_filter::{CodeFilter, Keep};
+use super::keys::KeyCollector;
+use crate::table::PlacedTable;
+use datafusion::execution::TaskContext;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+/// The keys of one join, from its build side to scans of its probe side.
+///
+/// A plan may run several times, at the same time too, so there are keys for each execution, which
+/// is known by its [`TaskContext`].
+#[derive(Debug, Default)]
+pub(crate) struct RuntimeFilter {
+    runs: Mutex<Vec<(Weak<TaskContext>, Weak<ExecutionKeys>)>>,
+}
+
+/// The keys of one execution.
+#[derive(Debug, Default)]
+pub(crate) struct ExecutionKeys {
+    collected: OnceLock<KeyCollector>,
+    /// What the keys are for a column, by the table's address and the column's index.
+    compiled: Mutex<Vec<((usize, usize), Option<Keep>)>>,
+}
+
+impl RuntimeFilter {
+    /// The keys of the execution of `context`; they may not be there yet.
+    pub fn run(&self, context: &Arc<TaskContext>) -> Arc<ExecutionKeys> {
+        self.find(context, |_| true)
+    }
+
+    /// The same for the build side that begins to collect them.
+    ///
+    /// A build side that is executed again has keys of its own.
+    pub fn begin(&self, context: &Arc<TaskContext>) -> Arc<ExecutionKeys> {
+        self.find(context, |run| run.collected.get().is_none())
+    }
+
+    fn find(
+        &self,
+        context: &Arc<TaskContext>,
+        fits: impl Fn(&ExecutionKeys) -> bool,
+    ) -> Arc<ExecutionKeys> {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.retain(|(context, run)| context.strong_count() > 0 && run.strong_count() > 0);
+        let context = Arc::downgrade(context);
+        let at = runs.iter().position(|(of, _)| of.ptr_eq(&context));
+        if let Some(at) = at {
+            match runs[at].1.upgrade() {
+                Some(run) if fits(&run) => return run,
+                _ => drop(runs.swap_remove(at)),
+            }
+        }
+        let run = Arc::new(ExecutionKeys::default());
+        runs.push((context, Arc::downgrade(&run)));
+        run
+    }
+}
+
+impl ExecutionKeys {
+    /// Makes the keys known, which are then complete.
+    pub fn complete(&self, keys: KeyCollector) {
+        // The second of two is the same: an execution has one build side.
+        drop(self.collected.set(keys));
+    }
+
+    /// Whether the keys are known.
+    pub fn is_complete(&self) -> bool {
+        self.collected.get().is_some()
+    }
+
+    /// The rows of a column that have one of the keys; `None` if that is no help, or the keys are
+    /// not known yet.
+    pub(super) fn filter(&self, table: &Arc<PlacedTable>, column: usize) -> Option<CodeFilter> {
+        let keys = &self.collected.get()?.keys;
+        let of = (Arc::as_ptr(table).addr(), column);
+        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let keep = match compiled.iter().find(|(known, _)| *known == of) {
+            Some((_, keep)) => keep.clone(),
+            None => {
+                let keep = Keep::of_keys(table.columns()[column].coded()?, keys);
+                compiled.push((of, keep.clone()));
+                keep
+            }
+        };
+        keep.map(|keep| CodeFilter::new(column, keep))
+    }
+}
