@@ -111,7 +111,7 @@ impl FilterPlan {
             }
             let has_all = key
                 .downcast_ref::<Column>()
-                .is_some_and(|key| has_all_values(join.left(), key.index()));
+                .is_some_and(|key| self.has_all_values(join.left(), key.index()));
             if has_all {
                 continue;
             }
@@ -138,6 +138,24 @@ impl FilterPlan {
             });
         }
         Ok(())
+    }
+
+    /// Whether a build side is a whole table whose key has every value of its range, as the key of
+    /// a dimension: rows of a fact table all find one then.
+    fn has_all_values(&self, plan: &Arc<dyn ExecutionPlan>, column: usize) -> bool {
+        if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
+            let table = scan.table();
+            let column = scan.projection().get(column);
+            let coded = column.and_then(|column| table.columns()[*column].coded());
+            // Joins further up were looked at before, and may filter it.
+            return !scan.is_filtered()
+                && !self.scans.contains_key(&address(plan))
+                && coded.is_some_and(|coded| coded.code_count() <= table.rows() as u64);
+        }
+        match unchanged(plan, column) {
+            Some((input, column)) if !plan.is::<FilterExec>() => self.has_all_values(input, column),
+            _ => false,
+        }
     }
 
     /// The plan with what was found.
@@ -196,24 +214,6 @@ fn filters_probe_side(join: &HashJoinExec) -> bool {
 /// Whether NULL finds no match in a join and means nothing else.
 fn has_plain_keys(join: &HashJoinExec) -> bool {
     join.null_equality() == NullEquality::NullEqualsNothing && !join.null_aware
-}
-
-/// Whether a build side is a whole table whose key has every value of its range, as the key of a
-/// dimension: rows of a fact table all find one then.
-fn has_all_values(plan: &Arc<dyn ExecutionPlan>, column: usize) -> bool {
-    if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
-        let table = scan.table();
-        let coded = scan
-            .projection()
-            .get(column)
-            .and_then(|c| table.columns()[*c].coded());
-        return !scan.is_filtered()
-            && coded.is_some_and(|coded| coded.code_count() <= table.rows() as u64);
-    }
-    match unchanged(plan, column) {
-        Some((input, column)) if !plan.is::<FilterExec>() => has_all_values(input, column),
-        _ => false,
-    }
 }
 
 /// The input that a column of an operator comes from unchanged, and its index there, for operators

@@ -32,6 +32,9 @@ use tierloom_kernels::{intersect, positions};
 /// Gathering rows then costs more than it saves.
 const MOST_KEPT: f64 = 0.4;
 
+/// One in so many rows: where fewer are left, further filters look at these rows alone.
+const FEW: u64 = 16;
+
 /// Codes of the largest domain of which a set of keys is a bit per code: 16 MiB.
 pub(super) const MOST_BITS: u64 = 1 << 27;
 
@@ -112,6 +115,28 @@ impl CodeFilter {
         self.column
     }
 
+    /// What the filter costs and leaves, for the order in which filters are evaluated: the one that
+    /// leaves least comes first.
+    pub fn rank(&self, table: &PlacedTable) -> f64 {
+        let codes = table.columns()[self.column].coded();
+        self.keep.share(codes.map_or(1, CodedColumn::code_count))
+    }
+
+    /// Drops the rows `start + position` that do not pass.
+    fn retain(&self, table: &PlacedTable, start: usize, kept: &mut Vec<u32>) -> Option<()> {
+        let (Some(first), Some(last)) = (kept.first(), kept.last()) else {
+            return Some(());
+        };
+        let column = &table.columns()[self.column];
+        let rows = start + *first as usize..start + *last as usize + 1;
+        column.check_rows(rows).ok()?;
+        let codes = column.coded()?.codes();
+        let codes: Vec<u32> = codes.offsets_at(start, kept, 0);
+        let mut codes = codes.into_iter();
+        kept.retain(|_| codes.next().is_some_and(|code| self.keep.has(code)));
+        Some(())
+    }
+
     fn hits(&self, table: &PlacedTable, rows: Range<usize>) -> Option<Vec<u8>> {
         let column = &table.columns()[self.column];
         // Without a hint the scan reads the column, which then is the error.
@@ -127,6 +152,30 @@ impl CodeFilter {
 }
 
 impl Keep {
+    /// Whether a code passes.
+    fn has(&self, code: u32) -> bool {
+        match self {
+            Keep::Nothing => false,
+            Keep::Range { low, high } => (*low..=*high).contains(&code),
+            Keep::Marked(marks) => marks.get(code as usize).is_some_and(|mark| *mark != 0),
+            Keep::Bits(bits) => {
+                let word = bits.get((code / 64) as usize);
+                word.is_some_and(|word| word >> (code % 64) & 1 != 0)
+            }
+        }
+    }
+
+    /// The share of `codes` codes that pass.
+    fn share(&self, codes: u64) -> f64 {
+        let kept: u64 = match self {
+            Keep::Nothing => 0,
+            Keep::Range { low, high } => u64::from(high - low) + 1,
+            Keep::Marked(marks) => marks.iter().map(|mark| u64::from(*mark)).sum(),
+            Keep::Bits(bits) => bits.iter().map(|word| u64::from(word.count_ones())).sum(),
+        };
+        kept as f64 / codes.max(1) as f64
+    }
+
     /// The codes of the values that are among `keys`; `None` if all are, or there are too many.
     pub fn of_keys(column: &CodedColumn, keys: &Keys) -> Option<Keep> {
         match (keys, column.domain()) {
@@ -143,9 +192,17 @@ impl Keep {
                     bits[(code / 64) as usize] |= 1 << (code % 64);
                 }
                 let kept: u64 = bits.iter().map(|word| u64::from(word.count_ones())).sum();
+                let first = bits.iter().position(|word| *word != 0);
+                let last = bits.iter().rposition(|word| *word != 0);
+                let Some((first, last)) = first.zip(last) else {
+                    return Some(Keep::Nothing);
+                };
+                let low = first as u32 * 64 + bits[first].trailing_zeros();
+                let high = last as u32 * 64 + 63 - bits[last].leading_zeros();
                 match kept {
-                    0 => Some(Keep::Nothing),
                     _ if kept == values => None,
+                    // Comparing codes is cheaper than looking them up.
+                    _ if kept == u64::from(high - low) + 1 => Some(Keep::Range { low, high }),
                     _ => Some(Keep::Bits(Arc::new(bits))),
                 }
             }
@@ -218,20 +275,32 @@ fn kept_codes(
 }
 
 /// Positions within `rows` that all `filters` keep; `None` if too many to gather them.
+///
+/// The filters are in the order in which they are best evaluated.
 pub(super) fn kept_positions(
     filters: &[CodeFilter],
     table: &PlacedTable,
     rows: Range<usize>,
 ) -> Option<Vec<u32>> {
-    let mut all: Option<Vec<u8>> = None;
-    for filter in filters {
-        let hits = filter.hits(table, rows.clone())?;
-        match &mut all {
-            None => all = Some(hits),
-            Some(all) => intersect(all, &hits),
+    let (first, others) = filters.split_first()?;
+    let mut hits = first.hits(table, rows.clone())?;
+    let mut others = others.iter();
+    loop {
+        let kept: u64 = hits.iter().map(|hit| u64::from(*hit)).sum();
+        if kept <= rows.len() as u64 / FEW {
+            break;
+        }
+        let Some(other) = others.next() else {
+            let few = kept as f64 <= rows.len() as f64 * MOST_KEPT;
+            return few.then(|| positions(&hits));
+        };
+        intersect(&mut hits, &other.hits(table, rows.clone())?);
+    }
+    let mut kept = positions(&hits);
+    for other in others {
+        if !kept.is_empty() {
+            other.retain(table, rows.start, &mut kept)?;
         }
     }
-    let hits = all?;
-    let kept: u64 = hits.iter().map(|hit| u64::from(*hit)).sum();
-    (kept as f64 <= rows.len() as f64 * MOST_KEPT).then(|| positions(&hits))
+    Some(kept)
 }
