@@ -44,6 +44,7 @@ mod session;
 mod simple;
 mod startup;
 mod tls;
+mod traffic;
 mod variables;
 
 pub use access::{PASSWORD_VARIABLE, Passwords, read_token};
