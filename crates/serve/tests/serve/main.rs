@@ -3,6 +3,7 @@
 
 mod faults;
 mod flight;
+mod flight_calls;
 mod metrics;
 mod programs;
 mod psql;
