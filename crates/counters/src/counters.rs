@@ -119,12 +119,17 @@ impl ActiveCounters {
         }
     }
 
-    /// Stops counting and returns what was counted: one reading per quantity, available or not.
-    pub fn stop(mut self) -> Vec<Reading> {
-        self.pause();
+    /// What was counted so far, while counting goes on: one reading per quantity, available or not.
+    pub fn readings(&mut self) -> Vec<Reading> {
         self.sources
             .iter_mut()
             .flat_map(|source| source.readings())
             .collect()
+    }
+
+    /// Stops counting and returns what was counted: one reading per quantity, available or not.
+    pub fn stop(mut self) -> Vec<Reading> {
+        self.pause();
+        self.readings()
     }
 }

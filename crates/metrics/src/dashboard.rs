@@ -14,7 +14,7 @@ struct Panel {
 }
 
 /// `$job` and `$instance` are variables of the dashboard.
-const PANELS: [Panel; 10] = [
+const PANELS: [Panel; 11] = [
     Panel {
         title: "Statements running",
         about: "Statements that run now, and that wait for others to end",
@@ -80,6 +80,17 @@ const PANELS: [Panel; 10] = [
         queries: &[(
             "1 - tierloom_node_free_bytes{job=\"$job\",instance=~\"$instance\"} / tierloom_node_bytes{job=\"$job\",instance=~\"$instance\"}",
             "node {{node}} ({{tier}})",
+        )],
+    },
+    Panel {
+        title: "Memory traffic",
+        about: "Bytes read from and written to the memory of sockets and CXL devices, a second, by hardware counters; other programs' too. Without data where the machine has no such counters",
+        unit: "Bps",
+        width: 24,
+        kind: "timeseries",
+        queries: &[(
+            "rate(tierloom_memory_traffic_bytes_total{job=\"$job\",instance=~\"$instance\"}[$__rate_interval])",
+            "{{place}} {{direction}}",
         )],
     },
     Panel {

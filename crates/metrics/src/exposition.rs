@@ -36,7 +36,7 @@ pub struct Family {
 const TOTAL: &str = "_total";
 
 /// Every metric but the histogram `tierloom_statement_seconds`.
-pub const FAMILIES: [Family; 17] = [
+pub const FAMILIES: [Family; 18] = [
     Family {
         name: "tierloom_uptime_seconds",
         help: "Time since the server was started",
@@ -60,6 +60,19 @@ pub const FAMILIES: [Family; 17] = [
         help: "Bytes of columns on a NUMA node, from a sample of their pages",
         labels: &["node", "tier"],
         samples: |s| of_nodes(s, |node| Some(node.columns_bytes)),
+    },
+    Family {
+        name: "tierloom_memory_traffic_bytes_total",
+        help: "Bytes read from or written to memory since the server was started, by hardware counters, other programs' too",
+        labels: &["place", "direction"],
+        samples: |s| {
+            let known = s.traffic.iter();
+            let sample = known.filter_map(|traffic| {
+                let labels = vec![traffic.place.clone(), traffic.direction.clone()];
+                Some((labels, traffic.bytes?))
+            });
+            sample.collect()
+        },
     },
     Family {
         name: "tierloom_table_bytes",
@@ -274,6 +287,20 @@ mod tests {
                     columns_bytes: 1 << 20,
                 },
             ],
+            traffic: vec![
+                TrafficUse {
+                    place: "dram/socket0".into(),
+                    direction: "read".into(),
+                    bytes: Some(640.0),
+                    missing: None,
+                },
+                TrafficUse {
+                    place: "cxl".into(),
+                    direction: "read".into(),
+                    bytes: None,
+                    missing: Some("no device".into()),
+                },
+            ],
             tables: vec![TableUse {
                 table: "a \"quoted\"\\name\nof two lines".into(),
                 rows: 10,
@@ -319,6 +346,7 @@ mod tests {
             "tierloom_uptime_seconds 60.5",
             "tierloom_node_free_bytes{node=\"0\",tier=\"dram\"} 1073741824.0",
             "tierloom_table_read_bytes_total{table=\"a \\\"quoted\\\"\\\\name\\nof two lines\"} 77.0",
+            "tierloom_memory_traffic_bytes_total{place=\"dram/socket0\",direction=\"read\"} 640.0",
             "tierloom_memory_class_fallbacks_total{class=\"join\",place=\"[dram]\"} 2.0",
             "tierloom_statements_total{kind=\"star\",end=\"done\"} 1.0",
             "tierloom_statement_seconds_count{kind=\"star\"} 1",
@@ -331,6 +359,7 @@ mod tests {
             "tierloom_node_free_bytes{node=\"1\"",
             "tierloom_table_misplaced_ratio{",
             "tierloom_memory_class_limit_bytes{",
+            "tierloom_memory_traffic_bytes_total{place=\"cxl\"",
         ] {
             assert!(!text.contains(absent), "{absent}:\n{text}");
         }

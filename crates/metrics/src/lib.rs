@@ -19,6 +19,7 @@ pub use dashboard::{alerts, dashboard};
 pub use exposition::{CONTENT_TYPE, FAMILIES, Family, exposition};
 pub use snapshot::{
     ClassUse, Decision, NodePart, NodeUse, SessionUse, Snapshot, StatementCount, TableUse,
+    TrafficUse,
 };
 
 /// The page that shows snapshots as they change, for browsers; it loads nothing from elsewhere.

@@ -13,6 +13,8 @@ pub struct Snapshot {
     pub uptime_seconds: f64,
     /// Nodes with memory, in ascending order.
     pub nodes: Vec<NodeUse>,
+    /// Traffic of memory by place and direction; empty where nobody counts it.
+    pub traffic: Vec<TrafficUse>,
     /// Tables, by name.
     pub tables: Vec<TableUse>,
     /// Operator memory, a row per class and place.
@@ -42,6 +44,21 @@ pub struct NodeUse {
     pub free_bytes: Option<u64>,
     /// Bytes of columns there, from a sample of their pages.
     pub columns_bytes: u64,
+}
+
+/// Bytes that went from or to the memory of one place, as its hardware counts them: those of other
+/// programs too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrafficUse {
+    /// The place: a socket's memory (`dram/socket0`) or a device (`cxl/mem0`); a kind alone
+    /// (`dram`) if none of its places can be counted.
+    pub place: String,
+    /// `read` or `write`.
+    pub direction: String,
+    /// Bytes since the server was started; `None` if they cannot be counted.
+    pub bytes: Option<f64>,
+    /// Why they cannot be counted.
+    pub missing: Option<String>,
 }
 
 /// A table and where it is.

@@ -3,7 +3,10 @@
 
 use super::ServeError;
 use super::clients::Clients;
+use super::information::Information;
 use super::json::JsonObject;
+use super::pg_catalog;
+use super::prepare::prepare;
 use super::rewrite::rewrite;
 use super::variables::{SERVER_VERSION, Variables};
 use arrow::array::{ArrayRef, Int32Array, ListBuilder, StringArray, StringBuilder};
@@ -14,8 +17,6 @@ use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf}
 use datafusion::sql::sqlparser::ast::Ident;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
-use datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use pgwire::api::Type;
 use regex::Regex;
@@ -23,13 +24,10 @@ use std::sync::Arc;
 use tierloom_engine::SystemTable;
 use tierloom_sql::{Piece, SharedEngine, split};
 
-/// The catalog of the engine in which its tables are.
-const CATALOG: &str = "datafusion";
-
 /// Adds the catalog's tables and functions, and the table of sessions, to all sessions of `engine`.
 pub(crate) fn add(engine: &SharedEngine, clients: &Clients) -> std::result::Result<(), ServeError> {
+    pg_catalog::add(engine)?;
     let context = engine.context();
-    setup_pg_catalog(context, CATALOG, EmptyContextProvider).map_err(ServeError::failed)?;
     let sessions = Arc::new(SystemTable(clients.clone()));
     context
         .register_table("tierloom_sessions", sessions)
@@ -41,17 +39,14 @@ pub(crate) fn add(engine: &SharedEngine, clients: &Clients) -> std::result::Resu
     context.register_udf(constant("version", Some(version)));
     // Clients give locks back before they use a connection again; there are none.
     context.register_udf(constant("pg_advisory_unlock_all", None));
-    // There are no sequences and no indexes, and all collations can be seen.
-    use DataType::{Boolean, Int32, Int64, Utf8};
+    // There are no sequences, and all collations can be seen.
+    use DataType::{Int32, Utf8};
     let none = ScalarValue::Utf8(None);
-    context.register_udf(always(
-        "pg_get_serial_sequence",
-        vec![Utf8, Utf8],
-        none.clone(),
-    ));
-    context.register_udf(always("pg_get_indexdef", vec![Int32, Int64, Boolean], none));
+    context.register_udf(always("pg_get_serial_sequence", vec![Utf8, Utf8], none));
     let seen = ScalarValue::Boolean(Some(true));
     context.register_udf(always("pg_collation_is_visible", vec![Int32], seen));
+    let recovers = ScalarValue::Boolean(Some(false));
+    context.register_udf(always("pg_is_in_recovery", Vec::new(), recovers));
     context.register_udf(number_of_type());
     context.register_udf(parts_of_name());
     context.register_udf(ScalarUDF::from(JsonObject::new()));
@@ -156,6 +151,7 @@ fn constant(name: &str, value: Option<String>) -> ScalarUDF {
 pub(crate) struct Rewriter {
     parser: PostgresCompatibilityParser,
     functions: Regex,
+    information: Information,
 }
 
 /// Parts of statements about the catalog.
@@ -177,6 +173,7 @@ impl Rewriter {
         Rewriter {
             parser: PostgresCompatibilityParser::new(),
             functions: Regex::new(FUNCTIONS).expect("the pattern is valid"),
+            information: Information::new(),
         }
     }
 
@@ -194,14 +191,23 @@ impl Rewriter {
 
     fn rewritten(&self, piece: &Piece) -> Option<Piece> {
         let text = self.functions.replace_all(&piece.text, "$1 $2 '-'");
-        let mut statement = self.parser.parse(&text).ok()?.into_iter().next()?;
-        rewrite(&mut statement);
+        let prepared = prepared(&text);
+        let text = prepared.as_deref().unwrap_or(&text);
+        let mut statement = self.parser.parse(text).ok()?.into_iter().next()?;
+        rewrite(&mut statement, &self.information);
         let text = statement.to_string();
         if text == piece.text {
             return None;
         }
         split(&text).ok()?.into_iter().next()
     }
+}
+
+/// A statement without what the parser of the catalog's crate would spoil, if it has that.
+fn prepared(text: &str) -> Option<String> {
+    let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, text).ok()?;
+    let statement = statements.first_mut()?;
+    prepare(statement).then(|| statement.to_string())
 }
 
 /// A row of one text, for SHOW.

@@ -10,6 +10,7 @@
 use super::clients::Clients;
 use super::idle::Incoming;
 use super::session::Server;
+use super::traffic::Traffic;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST};
@@ -20,6 +21,7 @@ use axum::routing::get;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
+use tierloom_counters::Counters;
 use tierloom_metrics as metrics;
 use tierloom_metrics::{SessionUse, Snapshot};
 
@@ -31,16 +33,23 @@ pub struct MetricsOptions {
     /// What must be sent to see them, as `Authorization: Bearer TOKEN`; `None` for this machine
     /// alone, and without texts of statements if the server has passwords.
     pub token: Option<String>,
+    /// What counts the traffic of memory; `None` if it is not shown.
+    pub counters: Option<Arc<Counters>>,
 }
 
 struct Endpoint {
     server: Arc<Server>,
     token: Option<String>,
+    traffic: Option<Traffic>,
 }
 
 /// Answers requests until the task is aborted.
-pub(crate) async fn answer(server: Arc<Server>, token: Option<String>, incoming: Incoming) {
-    let endpoint = Arc::new(Endpoint { server, token });
+pub(crate) async fn answer(server: Arc<Server>, options: MetricsOptions, incoming: Incoming) {
+    let endpoint = Arc::new(Endpoint {
+        server,
+        token: options.token,
+        traffic: options.counters.as_deref().map(Traffic::count),
+    });
     let guard = middleware::from_fn_with_state(Arc::clone(&endpoint), guarded);
     let router = Router::new()
         .route("/metrics", get(exposition))
@@ -93,6 +102,7 @@ impl Endpoint {
             let mut snapshot = server.engine.snapshot();
             snapshot.uptime_seconds = server.started.elapsed().as_secs_f64();
             snapshot.statements = server.counted.counts();
+            snapshot.traffic = self.traffic.as_ref().map(Traffic::now).unwrap_or_default();
             snapshot.sessions = Some(sessions(&server.clients));
             let shows_texts = self.token.is_some() || server.passwords.is_none();
             match shows_texts {

@@ -8,6 +8,8 @@
 //!                        │ action.rs: BEGIN, SET, SHOW, COPY ... or a statement of the engine
 //!                        │ copy_in.rs: rows from the client (arriving.rs, fields.rs,
 //!                        │ binary_rows.rs)
+//!                        │ catalog.rs: questions about the catalog (pg_catalog/, prepare.rs,
+//!                        │ rewrite.rs, key_rows.rs, information.rs)
 //!                        ▼
 //!                     running.rs   a thread with the session ── bounded channel ──► rows
 //!
@@ -32,18 +34,24 @@ mod fields;
 mod flight;
 mod http;
 mod idle;
+mod information;
 mod json;
+mod key_rows;
 mod listen;
 mod messages;
 mod options;
 mod peer;
+mod pg_catalog;
+mod prepare;
 mod rewrite;
 mod rows;
 mod running;
 mod session;
 mod simple;
 mod startup;
+mod syntax;
 mod tls;
+mod traffic;
 mod variables;
 
 pub use access::{PASSWORD_VARIABLE, Passwords, read_token};

@@ -95,8 +95,8 @@ pub fn serve(
             let acceptor = options.certificate.as_ref().map(|c| c.https.clone());
             let schemes = ["http", "https"];
             let (incoming, url) = opened(wanted.address, acceptor, SCRAPERS, schemes).await?;
-            let token = wanted.token.clone();
-            connections.spawn(http::answer(Arc::clone(&server), token, incoming));
+            let wanted = wanted.clone();
+            connections.spawn(http::answer(Arc::clone(&server), wanted, incoming));
             metrics = Some(url);
         }
         if let Some(address) = options.flight {

@@ -86,7 +86,7 @@ pub(crate) fn check(options: &ServeOptions) -> Result<(), ServeError> {
         check_guarded(options, &format_args!("Flight SQL at {address}"))?;
     }
     let metrics = options.metrics.as_ref();
-    if let Some(MetricsOptions { address, token }) = metrics
+    if let Some(MetricsOptions { address, token, .. }) = metrics
         && !address.ip().is_loopback()
     {
         if token.is_none() {

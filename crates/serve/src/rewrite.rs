@@ -1,29 +1,31 @@
 //! Parts of PostgreSQL's statements that the engine does not know, in its words.
 
+use super::information::Information;
+use super::syntax::{binary, call, is_column, last, list_of_none, name_of, null_of, number, text};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, CreateTable, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, Query, SelectItem, SetExpr,
-    Statement, TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut,
+    AccessExpr, BinaryOperator, CreateTable, DataType, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, Query, SelectItem, SetExpr, Statement, Subscript,
+    TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut, visit_relations,
 };
 use std::ops::ControlFlow;
 
-/// Columns of the catalog with the positions of the columns of keys. No table has an index here, so
-/// the tables of these columns are empty, and whatever is made of them is never evaluated.
-const OF_KEYS: [&str; 6] = [
-    "indkey",
-    "indclass",
-    "indoption",
-    "indcollation",
-    "conkey",
-    "confkey",
-];
+/// Functions that give a row for each element; the engine's give lists of them.
+const OF_ELEMENTS: [&str; 2] = ["generate_subscripts", "_pg_expandarray"];
 
 /// Words that PostgreSQL takes for names of columns, and the engine's parser for parts of a table.
 const NAMES: [&str; 4] = ["index", "key", "spatial", "fulltext"];
 
 /// Changes what the engine would not understand or refuse.
-pub(super) fn rewrite(statement: &mut Statement) {
-    let _ = statement.visit(&mut Rewriting);
+pub(super) fn rewrite(statement: &mut Statement, information: &Information) {
+    let mut of_catalog = false;
+    let _ = visit_relations(statement, |name| {
+        of_catalog |= last(name).starts_with("pg_");
+        ControlFlow::<()>::Continue(())
+    });
+    let _ = statement.visit(&mut Rewriting {
+        information,
+        of_catalog,
+    });
     if let Statement::CreateTable(CreateTable { columns, .. }) = statement {
         let named = |word: &str| NAMES.iter().any(|name| word.eq_ignore_ascii_case(name));
         for column in columns {
@@ -35,22 +37,38 @@ pub(super) fn rewrite(statement: &mut Statement) {
     }
 }
 
-struct Rewriting;
+struct Rewriting<'a> {
+    information: &'a Information,
+    /// Whether the statement reads the system catalog: others may have columns of the same names.
+    of_catalog: bool,
+}
 
-impl VisitorMut for Rewriting {
+impl VisitorMut for Rewriting<'_> {
     type Break = ();
 
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        self.information.replace(factor);
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.information.shorten(expr);
+        if self.of_catalog {
+            in_catalog(expr);
+        }
         match expr {
-            Expr::Function(function) if expands_keys(function) => {
-                *expr = null_of(DataType::SmallInt(None));
+            Expr::Function(function) if gives_elements(function) => {
+                let from_zero = counts_from_zero(function);
+                let elements = call("unnest", [expr.clone()]);
+                *expr = match from_zero {
+                    true => binary(elements, BinaryOperator::Minus, number("1")),
+                    false => elements,
+                };
             }
-            Expr::Subquery(query) if is_never_asked(query) => *expr = null_of(DataType::Text),
-            // Options of tables, of which there are none.
-            Expr::CompoundIdentifier(names)
-                if names.last().is_some_and(|name| name.value == "reloptions") =>
-            {
-                *expr = null_of(DataType::Text);
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                if let Some(field) = field_of(root, access_chain) {
+                    *expr = field;
+                }
             }
             Expr::Like {
                 pattern,
@@ -68,37 +86,115 @@ impl VisitorMut for Rewriting {
     }
 }
 
-/// Whether a function makes rows of the positions of the columns of keys.
-fn expands_keys(function: &Function) -> bool {
-    let name = last(&function.name);
-    if !["unnest", "generate_subscripts"].contains(&name.as_str()) {
-        return false;
+/// Changes what only statements about the catalog have.
+fn in_catalog(expr: &mut Expr) {
+    match expr {
+        Expr::Subquery(query) if is_never_asked(query) => *expr = null_of(DataType::Text),
+        Expr::CompoundFieldAccess { root, access_chain } => count_from_one(root, access_chain),
+        Expr::Function(function) if joins_rights(function) => *expr = null_of(DataType::Text),
+        Expr::BinaryOp { left, op, right } if is_comparison(op) => {
+            true_or_false(left, right);
+            true_or_false(right, left);
+        }
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => match name_of(expr) {
+            // Versions of rows, which have no history, and the tables that they are in.
+            Some("xmin") => *expr = number("1"),
+            Some("tableoid") => *expr = number("0"),
+            // Options and rights of tables, of which there are none.
+            Some("reloptions" | "relacl") => *expr = list_of_none(),
+            _ => {}
+        },
+        _ => {}
     }
+}
+
+/// Whether a function makes a row of each element.
+fn gives_elements(function: &Function) -> bool {
+    OF_ELEMENTS.contains(&last(&function.name).as_str())
+}
+
+/// Whether a function makes a text of a list of rights or settings, which is NULL in all rows.
+fn joins_rights(function: &Function) -> bool {
+    let FunctionArguments::List(arguments) = &function.args else {
+        return false;
+    };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = arguments.args.first() else {
+        return false;
+    };
+    let is_none = |name: &str| name.ends_with("acl") || name == "setconfig";
+    last(&function.name) == "array_to_string" && name_of(first).is_some_and(is_none)
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq)
+}
+
+/// `'t'` or `'f'` beside a column of indexes that is true or false.
+fn true_or_false(column: &Expr, literal: &mut Expr) {
+    let is_flag = name_of(column).is_some_and(|name| name.starts_with("indis"));
+    let Expr::Value(value) = literal else {
+        return;
+    };
+    if let (true, Value::SingleQuotedString(text)) = (is_flag, &value.value) {
+        match text.as_str() {
+            "t" | "true" => value.value = Value::Boolean(true),
+            "f" | "false" => value.value = Value::Boolean(false),
+            _ => {}
+        }
+    }
+}
+
+/// Columns whose elements PostgreSQL counts from 0, unlike those of lists.
+const FROM_ZERO: [&str; 5] = [
+    "indkey",
+    "indoption",
+    "indclass",
+    "indcollation",
+    "i_indoption",
+];
+
+fn is_from_zero(expr: &Expr) -> bool {
+    FROM_ZERO.iter().any(|column| is_column(expr, column))
+}
+
+/// Whether a function gives positions in a column that is counted from 0.
+fn counts_from_zero(function: &Function) -> bool {
     let FunctionArguments::List(arguments) = &function.args else {
         return false;
     };
     match arguments.args.first() {
-        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))) => match expr {
-            Expr::Identifier(name) => of_keys(&name.value),
-            Expr::CompoundIdentifier(names) => names.last().is_some_and(|n| of_keys(&n.value)),
-            _ => false,
-        },
+        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))) => {
+            last(&function.name) == "generate_subscripts" && is_from_zero(expr)
+        }
         _ => false,
     }
 }
 
-fn of_keys(name: &str) -> bool {
-    OF_KEYS.contains(&name.to_lowercase().as_str())
+/// Counts elements of such a column as the engine does.
+fn count_from_one(root: &Expr, chain: &mut [AccessExpr]) {
+    let (column, access) = match chain {
+        [access] => (root, access),
+        [AccessExpr::Dot(column), access] => (&*column, access),
+        _ => return,
+    };
+    if let AccessExpr::Subscript(Subscript::Index { index }) = access
+        && is_from_zero(column)
+    {
+        *index = binary(index.clone(), BinaryOperator::Plus, number("1"));
+    }
 }
 
-fn last(name: &ObjectName) -> String {
-    let part = name.0.last().and_then(|part| part.as_ident());
-    part.map(|ident| ident.value.to_lowercase())
-        .unwrap_or_default()
+/// `(pair).name` in the engine's words.
+fn field_of(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
+    let (Expr::Nested(inner), [AccessExpr::Dot(Expr::Identifier(name))]) = (root, chain) else {
+        return None;
+    };
+    let name = text(&name.value.to_lowercase());
+    Some(call("get_field", [inner.as_ref().clone(), name]))
 }
 
-/// Whether a subquery asks for the sequence or the default of a column in a table of the catalog
-/// that is empty here, or for a collation that is not that of the column's type, which no column
+/// Whether a subquery asks for the sequence of a column, of which there are none, or for a
+/// collation that is not that of the column's type, which no column
 /// has. The engine has no subqueries of that form.
 fn is_never_asked(query: &Query) -> bool {
     let SetExpr::Select(select) = query.body.as_ref() else {
@@ -114,23 +210,13 @@ fn is_never_asked(query: &Query) -> bool {
                 _ => false,
             });
             match last(name).as_str() {
-                "pg_sequence" | "pg_collation" | "pg_attrdef" => true,
+                "pg_sequence" | "pg_collation" => true,
                 "pg_type" => collation,
                 _ => false,
             }
         }
         _ => false,
     })
-}
-
-fn null_of(data_type: DataType) -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(Expr::Value(Value::Null.into())),
-        data_type,
-        array: false,
-        format: None,
-    }
 }
 
 /// Patterns of LIKE with `ESCAPE` and another character than the backslash.
@@ -166,26 +252,7 @@ fn computed(pattern: Expr, by: char) -> Expr {
         (ITSELF, by.as_str()),
     ];
     steps.into_iter().fold(pattern, |pattern, (from, to)| {
-        let text = |text: &str| Expr::Value(Value::SingleQuotedString(text.to_owned()).into());
         call("replace", [pattern, text(from), text(to)])
-    })
-}
-
-fn call<const N: usize>(name: &str, arguments: [Expr; N]) -> Expr {
-    let unnamed = |argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument));
-    Expr::Function(Function {
-        name: Ident::new(name).into(),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: arguments.into_iter().map(unnamed).collect(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
     })
 }
 
@@ -231,7 +298,7 @@ mod tests {
     fn rewritten(text: &str) -> String {
         let parsed = Parser::parse_sql(&PostgreSqlDialect {}, text);
         let mut statement = parsed.unwrap().remove(0);
-        rewrite(&mut statement);
+        rewrite(&mut statement, &Information::new());
         statement.to_string()
     }
 
@@ -262,8 +329,30 @@ mod tests {
     #[test]
     fn columns_of_keys_and_names_are_understood_and_others_left_alone() {
         assert_eq!(
-            rewritten("SELECT unnest(pg_index.indkey), generate_subscripts(indkey, 1), unnest(a)"),
-            "SELECT CAST(NULL AS SMALLINT), CAST(NULL AS SMALLINT), unnest(a)"
+            rewritten(
+                "SELECT unnest(conkey), generate_subscripts(conkey, 1), c.xmin FROM pg_index c"
+            ),
+            "SELECT unnest(conkey), unnest(generate_subscripts(conkey, 1)), 1 FROM pg_index c"
+        );
+        // Counted from 0 there, and from 1 here.
+        assert_eq!(
+            rewritten(
+                "SELECT generate_subscripts(i.indkey, 1), indkey[0], i.indoption[k] FROM pg_index i"
+            ),
+            "SELECT (unnest(generate_subscripts(i.indkey, 1)) - 1), indkey[(0 + 1)], i.indoption[(k + 1)] FROM pg_index i"
+        );
+        assert_eq!(
+            rewritten(
+                "SELECT array_to_string(n.nspacl, ',') FROM pg_namespace n WHERE indisvalid = 't'"
+            ),
+            "SELECT CAST(NULL AS TEXT) FROM pg_namespace n WHERE indisvalid = true"
+        );
+        // Tables of users may have columns of these names.
+        let of_users = "SELECT xmin, b.tableoid, b.indkey[0] FROM boxes b WHERE indisposed = 't'";
+        assert_eq!(rewritten(of_users), of_users);
+        assert_eq!(
+            rewritten("SELECT (_pg_expandarray(indkey)).n FROM t WHERE a = (keys).X"),
+            "SELECT get_field(unnest(_pg_expandarray(indkey)), 'n') FROM t WHERE a = get_field(keys, 'x')"
         );
         assert_eq!(
             rewritten("SELECT a, (SELECT x FROM pg_catalog.pg_sequence WHERE y = a), (SELECT 1)"),
@@ -273,5 +362,23 @@ mod tests {
             rewritten("CREATE TABLE t (Index BIGINT, a INT)"),
             "CREATE TABLE t (\"index\" BIGINT, a INT)"
         );
+    }
+
+    #[test]
+    fn tables_of_the_information_schema_are_queries_under_their_names() {
+        let text = rewritten(
+            "SELECT information_schema.columns.column_name, k.table_name \
+             FROM INFORMATION_SCHEMA.columns, information_schema.key_column_usage k, \
+             information_schema.tables, columns",
+        );
+        assert!(
+            text.starts_with("SELECT columns.column_name, k.table_name FROM (SELECT"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with(") k, information_schema.tables, columns"),
+            "{text}"
+        );
+        assert!(text.contains(") AS columns, (SELECT"), "{text}");
     }
 }

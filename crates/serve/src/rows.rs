@@ -2,10 +2,12 @@
 
 use super::copy::CopyFormat;
 use super::errors::error;
+use super::pg_catalog::VECTOR;
 use super::running::{Encode, Give, Unsent};
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow_pg::datatypes::{arrow_schema_to_pg_fields, field_into_pg_type};
 use arrow_pg::encoder::{Encoder, encode_value};
 use pgwire::api::portal::Format;
@@ -98,8 +100,8 @@ impl Encode for PgRows {
 pub(crate) fn visible(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| -> FieldRef {
         match field_into_pg_type(field) {
-            Ok(_) => Arc::clone(field),
-            Err(_) => Arc::new(Field::new(
+            Ok(_) if !is_vector(field) => Arc::clone(field),
+            _ => Arc::new(Field::new(
                 field.name(),
                 DataType::Utf8,
                 field.is_nullable(),
@@ -107,6 +109,28 @@ pub(crate) fn visible(schema: &Schema) -> SchemaRef {
         }
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// Whether clients get a list as a text with spaces.
+fn is_vector(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::List(_)) && field.metadata().contains_key(VECTOR)
+}
+
+/// Lists as texts with spaces between their elements.
+fn spaced(lists: &ListArray) -> PgWireResult<ArrayRef> {
+    let options = FormatOptions::default();
+    let mut texts = StringBuilder::new();
+    for list in lists.iter() {
+        let Some(list) = list else {
+            texts.append_null();
+            continue;
+        };
+        let elements = ArrayFormatter::try_new(list.as_ref(), &options);
+        let elements = elements.map_err(|e| error("XX000", e))?;
+        let elements = (0..list.len()).map(|at| elements.value(at).to_string());
+        texts.append_value(elements.collect::<Vec<_>>().join(" "));
+    }
+    Ok(Arc::new(texts.finish()))
 }
 
 /// The columns as the protocol describes them.
@@ -220,6 +244,9 @@ impl Rows {
         let fitted = columns.map(|(column, field)| {
             if column.data_type() == field.data_type() {
                 return Ok(Arc::clone(column));
+            }
+            if let (DataType::List(_), DataType::Utf8) = (column.data_type(), field.data_type()) {
+                return spaced(column.as_list());
             }
             cast(column, field.data_type()).map_err(|e| error("XX000", e))
         });

@@ -73,6 +73,12 @@ impl Variables {
         self.values.get(name.as_str()).map(String::as_str)
     }
 
+    /// All variables with their values, by name.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.values.iter();
+        all.map(|(name, value)| (*name, value.as_str()))
+    }
+
     /// How long a statement may take.
     pub fn limit(&self) -> Option<Duration> {
         self.limit

@@ -31,6 +31,9 @@ pub(super) const MOST_NESTED: usize = 400;
 /// Schemas that are not made and dropped by statements.
 pub(super) const OWN_SCHEMAS: [&str; 3] = ["public", "information_schema", "pg_catalog"];
 
+/// The rules of tables by name.
+pub(super) type KnownRules = Arc<Mutex<BTreeMap<String, Arc<Rules>>>>;
+
 /// Tables that hold rows; views and system tables are known to the engine alone.
 ///
 /// A table is known by its name, after that of its schema if this is not `public` ("s.t").
@@ -39,7 +42,7 @@ pub(super) struct Catalog {
     /// Shared with system tables, and with the catalogs of other sessions of the engine.
     tables: Tables,
     /// What tables demand of their rows; those without an entry demand nothing.
-    rules: Arc<Mutex<BTreeMap<String, Arc<Rules>>>>,
+    rules: KnownRules,
     /// The pool that a system table shows.
     pool: SharedPool,
     /// The driver whose decisions a system table lists.
@@ -161,6 +164,16 @@ impl Catalog {
     /// What a table demands of its rows.
     pub fn rules(&self, name: &str) -> Arc<Rules> {
         self.lock_rules().get(name).cloned().unwrap_or_default()
+    }
+
+    /// The rules of all tables, as they will be.
+    pub fn known_rules(&self) -> KnownRules {
+        Arc::clone(&self.rules)
+    }
+
+    /// The tables that hold rows, as they will be.
+    pub fn known_tables(&self) -> Tables {
+        Arc::clone(&self.tables)
     }
 
     pub fn set_rules(&self, name: &str, rules: Arc<Rules>) {

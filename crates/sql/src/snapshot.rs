@@ -20,7 +20,8 @@ const AUDITED_PAGES: u64 = 32;
 const MOST_DECISIONS: usize = 50;
 
 impl SharedEngine {
-    /// The state now; what sessions and ended statements are is for the server to add.
+    /// The state now; what sessions, ended statements and hardware counters say is for the server
+    /// to add.
     ///
     /// Asks the kernel about a sample of the pages of all tables.
     pub fn snapshot(&self) -> Snapshot {
@@ -40,6 +41,7 @@ impl SharedEngine {
             at_seconds: now.unwrap_or_default().as_secs_f64(),
             uptime_seconds: 0.0,
             nodes: nodes(&first.storage.topology, &tables),
+            traffic: Vec::new(),
             tables,
             classes: place_usage().into_iter().map(class_use).collect(),
             running: running as u64,

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  socket ─ tonic ─► entrance.rs  the session of a request (sessions.rs), or the handshake
+//!                ├─► front.rs     calls of Flight; those of Flight SQL go to
 //!                ├─► service.rs   commands of the protocol
 //!                │     ├─ statements.rs  statements, prepared ones and their tickets
 //!                │     ├─ listings.rs    catalogs, schemas, tables, keys (facts.rs: the server)
@@ -16,6 +17,7 @@ mod actions;
 mod arrivals;
 mod entrance;
 mod facts;
+mod front;
 mod ingest;
 mod listings;
 mod results;
@@ -29,6 +31,7 @@ use super::idle::{Connection, Incoming};
 use super::session::Server;
 use arrow_flight::flight_service_server::FlightServiceServer;
 use axum::middleware;
+use front::Front;
 use service::Service;
 use sessions::{Link, Sessions};
 use std::io;
@@ -53,7 +56,7 @@ const STREAMS: u32 = 200;
 /// Answers clients until the task is aborted.
 pub(crate) async fn answer(server: Arc<Server>, incoming: Incoming) {
     let sessions = Sessions::new(server);
-    let service = FlightServiceServer::new(Service::new(Arc::clone(&sessions)))
+    let service = FlightServiceServer::new(Front(Service::new(Arc::clone(&sessions))))
         .max_decoding_message_size(LARGEST_MESSAGE)
         .max_encoding_message_size(usize::MAX);
     let guard = middleware::from_fn_with_state(Arc::clone(&sessions), entrance::guarded);

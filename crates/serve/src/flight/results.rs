@@ -144,9 +144,19 @@ fn rows_at_once(batch: &RecordBatch) -> usize {
     batch.num_rows().div_ceil(messages).max(1)
 }
 
-/// The messages of a running statement.
-pub(super) fn messages(running: Running<Batches>, announced: SchemaRef) -> Messages {
-    let batches = stream::try_unfold(running, |mut running| async move {
+/// The messages of statements that run one after the other.
+pub(super) fn messages(
+    runs: impl Stream<Item = Result<Running<Batches>, Status>> + Send + 'static,
+    announced: SchemaRef,
+) -> Messages {
+    as_messages(runs.map_ok(batches_of).try_flatten(), announced)
+}
+
+/// The batches of a running statement.
+fn batches_of(
+    running: Running<Batches>,
+) -> impl Stream<Item = Result<RecordBatch, Status>> + Send + 'static {
+    stream::try_unfold(running, |mut running| async move {
         loop {
             match running.next().await.map_err(status)? {
                 Some(Part::Rows(batch)) => return Ok(Some((batch, running))),
@@ -154,8 +164,7 @@ pub(super) fn messages(running: Running<Batches>, announced: SchemaRef) -> Messa
                 Some(Part::Done(_)) | None => return Ok(None),
             }
         }
-    });
-    as_messages(batches, announced)
+    })
 }
 
 /// The messages of rows that are there.

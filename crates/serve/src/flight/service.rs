@@ -159,7 +159,16 @@ impl FlightSqlService for Service {
         _: Request<PeekableFlightDataStream>,
         wrong: DoPutError,
     ) -> Result<Response<<Self as FlightService>::DoPutStream>, Status> {
-        Err(Status::invalid_argument(wrong.to_string()))
+        let told = match wrong {
+            // The Go driver of ADBC sends nothing at all for a table without batches.
+            DoPutError::MissingCommand => {
+                "no command came: a table without batches may have been ingested; give one batch \
+                 without rows, or CREATE TABLE"
+                    .to_owned()
+            }
+            other => other.to_string(),
+        };
+        Err(Status::invalid_argument(told))
     }
 
     async fn do_action_create_prepared_statement(
@@ -355,7 +364,7 @@ impl FlightSqlService for Service {
 }
 
 /// Refuses what belongs to a transaction: there are none.
-fn without_transaction(id: &Option<bytes::Bytes>) -> Result<(), Status> {
+pub(super) fn without_transaction(id: &Option<bytes::Bytes>) -> Result<(), Status> {
     match id {
         None => Ok(()),
         Some(_) => Err(Status::unimplemented(

@@ -49,7 +49,7 @@ impl FlightSession {
 
     /// Whether it is to end.
     fn is_over(&self, now: Instant) -> bool {
-        let is_old = now.duration_since(self.begun) > LIFETIME;
+        let is_old = now.saturating_duration_since(self.begun) > LIFETIME;
         let is_idle = now.saturating_duration_since(*lock(&self.used)) > IDLE;
         let is_active = self.client.client().is_ok_and(|client| client.is_active());
         !is_active && (is_old || is_idle)
@@ -80,17 +80,27 @@ impl Link {
     }
 }
 
+/// What tells the time.
+type Clock = Box<dyn Fn() -> Instant + Send + Sync>;
+
 /// All sessions with a token.
 pub(super) struct Sessions {
     pub server: Arc<Server>,
+    clock: Clock,
     by_number: Mutex<BTreeMap<i32, Arc<FlightSession>>>,
     next: AtomicI32,
 }
 
 impl Sessions {
     pub fn new(server: Arc<Server>) -> Arc<Self> {
+        Sessions::by(server, Box::new(Instant::now))
+    }
+
+    /// With another clock than the machine's.
+    fn by(server: Arc<Server>, clock: Clock) -> Arc<Self> {
         Arc::new(Sessions {
             server,
+            clock,
             by_number: Mutex::default(),
             next: AtomicI32::new(FIRST),
         })
@@ -118,8 +128,8 @@ impl Sessions {
             store: Store::default(),
             number,
             key,
-            begun: Instant::now(),
-            used: Mutex::new(Instant::now()),
+            begun: (self.clock)(),
+            used: Mutex::new((self.clock)()),
         }))
     }
 
@@ -137,7 +147,7 @@ impl Sessions {
                 "expected a token; give name and password, which the handshake takes",
             )),
         }?;
-        *lock(&session.used) = Instant::now();
+        *lock(&session.used) = (self.clock)();
         Ok(session)
     }
 
@@ -149,7 +159,8 @@ impl Sessions {
         let session = lock(&self.by_number).get(&number).cloned();
         let session = session.ok_or_else(unknown)?;
         let is_right = bool::from(session.token().as_bytes().ct_eq(token.as_bytes()));
-        if !is_right || session.begun.elapsed() > LIFETIME {
+        let age = (self.clock)().saturating_duration_since(session.begun);
+        if !is_right || age > LIFETIME {
             return Err(unknown());
         }
         Ok(session)
@@ -174,14 +185,129 @@ impl Sessions {
     pub async fn end_idle(&self) {
         loop {
             tokio::time::sleep(LOOK).await;
-            let now = Instant::now();
-            let over: Vec<Arc<FlightSession>> = {
-                let all = lock(&self.by_number);
-                all.values().filter(|s| s.is_over(now)).cloned().collect()
-            };
-            for session in over {
-                self.end(&session);
-            }
+            self.end_those_over();
         }
+    }
+
+    fn end_those_over(&self) {
+        let now = (self.clock)();
+        let over: Vec<Arc<FlightSession>> = {
+            let all = lock(&self.by_number);
+            all.values().filter(|s| s.is_over(now)).cloned().collect()
+        };
+        for session in over {
+            self.end(&session);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::access::Passwords;
+    use super::super::super::catalog::Rewriter;
+    use super::super::super::clients::{Clients, Statement};
+    use super::*;
+    use tierloom_engine::EngineOptions;
+    use tierloom_memory::{FakeBackend, FakeNode, PageSize, fake_topology};
+    use tierloom_sql::{AdmissionOptions, SharedEngine, SqlOptions, SqlSession};
+    use tonic::Code;
+
+    /// A clock that stands still until it is told how late it is.
+    #[derive(Clone)]
+    struct Time(Arc<Mutex<Instant>>);
+
+    impl Time {
+        fn pass(&self, time: Duration) {
+            *lock(&self.0) += time;
+        }
+    }
+
+    fn sessions() -> (Arc<Sessions>, Time) {
+        let node = FakeNode {
+            node: 0,
+            cpus: 1,
+            memory_bytes: 1 << 30,
+        };
+        let options = SqlOptions {
+            engine: EngineOptions::tuned(1),
+            topology: fake_topology(&[node]).unwrap(),
+            page_size: PageSize::Base,
+            placement: "dram".parse().unwrap(),
+            backend: Arc::new(FakeBackend::with_nodes(&[(0, 1 << 30)])),
+        };
+        let session = SqlSession::new(options).unwrap();
+        let server = Server {
+            engine: SharedEngine::new(session, AdmissionOptions::default()),
+            started: Instant::now(),
+            counted: Arc::default(),
+            clients: Clients::default(),
+            passwords: Some(Passwords::One("right".into())),
+            certificate: None,
+            must_encrypt: false,
+            operators: None,
+            connections: 10,
+            rewriter: Arc::new(Rewriter::new()),
+            keys: Arc::default(),
+        };
+        let time = Time(Arc::new(Mutex::new(Instant::now())));
+        let clock = time.clone();
+        let sessions = Sessions::by(Arc::new(server), Box::new(move || *lock(&clock.0)));
+        (sessions, time)
+    }
+
+    fn link() -> Link {
+        Link::new("127.0.0.1:1".parse().unwrap())
+    }
+
+    /// A request with a token.
+    fn asks(sessions: &Sessions, token: &str) -> Result<(), Code> {
+        let mut headers = HeaderMap::new();
+        let value = format!("Bearer {token}").parse().unwrap();
+        headers.insert(AUTHORIZATION, value);
+        let session = sessions.of(&headers, &link());
+        session.map(drop).map_err(|refused| refused.code())
+    }
+
+    #[test]
+    fn a_token_ends_a_day_after_its_handshake_however_much_it_is_used() {
+        let (sessions, time) = sessions();
+        let token = sessions.begin("ada", &link()).unwrap().token();
+        let step = Duration::from_secs(20 * 60);
+        for _ in 0..72 {
+            time.pass(step);
+            sessions.end_those_over();
+            assert_eq!(asks(&sessions, &token), Ok(()));
+        }
+        time.pass(Duration::from_secs(1));
+        // Also before anybody has looked for sessions that are over.
+        assert_eq!(asks(&sessions, &token), Err(Code::Unauthenticated));
+        assert_eq!(sessions.server.clients.count(), 1);
+        sessions.end_those_over();
+        assert_eq!(sessions.server.clients.count(), 0);
+        assert_eq!(asks(&sessions, &token), Err(Code::Unauthenticated));
+    }
+
+    #[test]
+    fn a_session_without_requests_ends_unless_its_statement_runs() {
+        let (sessions, time) = sessions();
+        let begin = |name: &str| sessions.begin(name, &link()).unwrap();
+        let (idle, busy) = (begin("ada").token(), begin("bob"));
+        let statement = Statement::new("SELECT 1", None);
+        busy.client.client().unwrap().runs(&statement);
+        let session = busy;
+        let busy = session.token();
+        drop(session);
+        time.pass(IDLE);
+        sessions.end_those_over();
+        assert_eq!(sessions.server.clients.count(), 2);
+        time.pass(Duration::from_secs(1));
+        sessions.end_those_over();
+        assert_eq!(asks(&sessions, &idle), Err(Code::Unauthenticated));
+        assert_eq!(asks(&sessions, &busy), Ok(()));
+        drop(statement);
+        time.pass(IDLE + Duration::from_secs(1));
+        sessions.end_those_over();
+        assert_eq!(asks(&sessions, &busy), Err(Code::Unauthenticated));
+        assert_eq!(sessions.server.clients.count(), 0);
     }
 }

@@ -10,13 +10,15 @@ use super::results::{
 use super::sessions::FlightSession;
 use super::status::status;
 use super::store::{Prepared, Ticketed};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow_flight::sql::{
     ActionCreatePreparedStatementResult, ProstMessageExt, TicketStatementQuery,
 };
 use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo, Ticket};
 use datafusion::common::ScalarValue;
+use futures::{StreamExt, stream};
 use prost::Message;
+use std::sync::Arc;
 use tierloom_sql::{Piece, numbered};
 use tonic::Status;
 
@@ -45,30 +47,51 @@ pub(super) async fn announced_prepared(
     handle: &[u8],
     descriptor: FlightDescriptor,
 ) -> Result<FlightInfo, Status> {
-    let mut prepared = session.store.prepared(handle)?;
-    let values = one_row(&prepared)?;
-    if prepared.columns.is_some() && !values.is_empty() {
-        // The types of columns may depend on those of the values.
-        let given = values.iter().map(|value| Some(value.data_type()));
-        let bound = prepared.bound;
-        prepared = planned(session, &prepared.text, given.collect()).await?;
-        prepared.bound = bound;
-    }
+    let prepared = session.store.prepared(handle)?;
+    bound(&prepared)?;
+    let prepared = planned_again(session, prepared).await?;
     ready(session, prepared, descriptor).await
 }
 
-/// The values of the parameters of a statement that runs once.
-fn one_row(prepared: &Prepared) -> Result<Vec<ScalarValue>, Status> {
+/// The columns of a text, which does not run.
+pub(super) async fn columns(session: &FlightSession, text: &str) -> Result<SchemaRef, Status> {
+    let prepared = planned(session, text, Vec::new()).await?;
+    Ok(prepared.columns.unwrap_or_else(|| Schema::empty().into()))
+}
+
+/// The columns of a prepared statement with the values that are bound to it, if there are some.
+pub(super) async fn columns_of_prepared(
+    session: &FlightSession,
+    handle: &[u8],
+) -> Result<SchemaRef, Status> {
+    let prepared = planned_again(session, session.store.prepared(handle)?).await?;
+    Ok(prepared.columns.unwrap_or_else(|| Schema::empty().into()))
+}
+
+/// Plans a prepared statement for the types of the values that are bound to it: those of columns
+/// may depend on them.
+async fn planned_again(session: &FlightSession, prepared: Prepared) -> Result<Prepared, Status> {
+    let values = prepared.bound.first();
+    let Some(values) = values.filter(|values| !values.is_empty()) else {
+        return Ok(prepared);
+    };
+    if prepared.columns.is_none() {
+        return Ok(prepared);
+    }
+    let given = values.iter().map(|value| Some(value.data_type()));
+    let mut again = planned(session, &prepared.text, given.collect()).await?;
+    again.bound = prepared.bound;
+    Ok(again)
+}
+
+/// The rows of values that a statement runs with.
+fn bound(prepared: &Prepared) -> Result<Vec<Vec<ScalarValue>>, Status> {
     match (prepared.bound.as_slice(), prepared.parameters.len()) {
-        ([], 0) => Ok(Vec::new()),
-        ([one], _) => Ok(one.clone()),
+        ([], 0) => Ok(vec![Vec::new()]),
         ([], count) => Err(Status::failed_precondition(format!(
             "the statement has {count} parameters, and no values are bound to them"
         ))),
-        (rows, _) => Err(Status::unimplemented(format!(
-            "a query takes one row of parameters, and {} are bound",
-            rows.len()
-        ))),
+        (rows, _) => Ok(rows.to_vec()),
     }
 }
 
@@ -141,7 +164,6 @@ async fn ready(
     prepared: Prepared,
     descriptor: FlightDescriptor,
 ) -> Result<FlightInfo, Status> {
-    let values = one_row(&prepared)?;
     let columns = prepared.columns.clone();
     let (statement, rows) = match (&prepared.action, &columns) {
         (Action::Show(name), _) => {
@@ -149,18 +171,14 @@ async fn ready(
             (Ticketed::Rows(batch), Some(1))
         }
         (_, Some(columns)) => {
-            let columns = columns.clone();
-            let piece = prepared.piece;
-            (
-                Ticketed::Query {
-                    piece,
-                    values,
-                    columns,
-                },
-                None,
-            )
+            let query = Ticketed::Query {
+                rows: bound(&prepared)?,
+                piece: prepared.piece,
+                columns: columns.clone(),
+            };
+            (query, None)
         }
-        (_, None) => (Ticketed::Done, run(session, &prepared, values).await?),
+        (_, None) => (Ticketed::Done, run(session, &prepared).await?),
     };
     let number = session.store.add(statement)?;
     let ticket = TicketStatementQuery {
@@ -186,7 +204,7 @@ pub(super) fn info(
 }
 
 /// The rows of a ticket.
-pub(super) async fn rows(session: &FlightSession, handle: &[u8]) -> Result<Messages, Status> {
+pub(super) async fn rows(session: &Arc<FlightSession>, handle: &[u8]) -> Result<Messages, Status> {
     match session.store.ticketed(handle)? {
         (_, Ticketed::Done) => Ok(no_messages()),
         (_, Ticketed::Rows(batch)) => Ok(messages_of(batch)),
@@ -194,14 +212,30 @@ pub(super) async fn rows(session: &FlightSession, handle: &[u8]) -> Result<Messa
             number,
             Ticketed::Query {
                 piece,
-                values,
+                rows,
                 columns,
             },
         ) => {
-            // Beside the session: several of its queries may run at a time.
-            let running = start(session, &piece, values, Some(columns.clone()), true).await?;
-            session.store.runs(number, running.statement());
-            Ok(messages(running, columns))
+            let query = Arc::new((piece, columns.clone()));
+            let session = Arc::clone(session);
+            let mut runs = rows.into_iter().map(move |values| {
+                let (session, query) = (Arc::clone(&session), Arc::clone(&query));
+                async move {
+                    let (piece, columns) = query.as_ref();
+                    let columns = Some(Arc::clone(columns));
+                    // Beside the session: several of its queries may run at a time.
+                    let running = start(&session, piece, values, columns, true).await?;
+                    session.store.runs(number, running.statement());
+                    Ok(running)
+                }
+            });
+            let first = match runs.next() {
+                Some(first) => Some(Ok(first.await?)),
+                None => None,
+            };
+            // Each begins when the rows of the one before it were taken.
+            let runs = stream::iter(first).chain(stream::iter(runs).then(|run| run));
+            Ok(messages(runs, columns))
         }
     }
 }
@@ -223,24 +257,17 @@ pub(super) async fn update_prepared(
     if let Some(bound) = bound {
         prepared.bound = bound;
     }
-    if prepared.bound.len() < 2 {
-        let values = one_row(&prepared)?;
-        return run(session, &prepared, values).await;
-    }
+    run(session, &prepared).await
+}
+
+/// Runs a prepared statement for each row of values; the number of rows that it has changed.
+async fn run(session: &FlightSession, prepared: &Prepared) -> Result<Option<u64>, Status> {
     let mut sum = None;
-    for values in std::mem::take(&mut prepared.bound) {
-        let rows = run(session, &prepared, values).await?;
+    for values in bound(prepared)? {
+        let rows = act(session, &prepared.piece, &prepared.action, values).await?;
         sum = rows.map(|rows| sum.unwrap_or(0) + rows).or(sum);
     }
     Ok(sum)
-}
-
-async fn run(
-    session: &FlightSession,
-    prepared: &Prepared,
-    values: Vec<ScalarValue>,
-) -> Result<Option<u64>, Status> {
-    act(session, &prepared.piece, &prepared.action, values).await
 }
 
 /// Does what a statement says and reads none of its rows.
@@ -276,7 +303,7 @@ async fn start(
     session: &FlightSession,
     piece: &Piece,
     values: Vec<ScalarValue>,
-    announced: Option<arrow::datatypes::SchemaRef>,
+    announced: Option<SchemaRef>,
     aside: bool,
 ) -> Result<Running<Batches>, Status> {
     let client = session.client.client().map_err(status)?;

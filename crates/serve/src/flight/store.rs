@@ -23,7 +23,8 @@ pub(super) enum Ticketed {
     /// Runs when its rows are asked for.
     Query {
         piece: Piece,
-        values: Vec<ScalarValue>,
+        /// Values for its parameters; it runs once for each row of them.
+        rows: Vec<Vec<ScalarValue>>,
         /// The columns that were announced.
         columns: SchemaRef,
     },
@@ -36,8 +37,8 @@ pub(super) enum Ticketed {
 impl Ticketed {
     fn bytes(&self) -> usize {
         match self {
-            Ticketed::Query { piece, values, .. } => {
-                let values = values.iter().map(ScalarValue::size);
+            Ticketed::Query { piece, rows, .. } => {
+                let values = rows.iter().flatten().map(ScalarValue::size);
                 piece.text.len() + values.sum::<usize>()
             }
             Ticketed::Rows(_) | Ticketed::Done => 0,

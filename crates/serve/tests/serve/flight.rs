@@ -23,7 +23,7 @@ use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 
 /// A server for Flight SQL and PostgreSQL.
-fn both() -> ServeOptions {
+pub fn both() -> ServeOptions {
     ServeOptions {
         flight: Some("127.0.0.1:0".parse().unwrap()),
         ..open()
@@ -48,7 +48,7 @@ def connect(port=None, **options):
         f"grpc://127.0.0.1:{port or FLIGHT}", db_kwargs=options or None, autocommit=True)
 "#;
 
-fn python(server: &Server, modules: &[&str], program: &str) -> Option<std::process::Output> {
+pub fn python(server: &Server, modules: &[&str], program: &str) -> Option<std::process::Output> {
     let port = server.flight.as_ref().unwrap().rsplit(':').next().unwrap();
     let modules = [&["adbc_driver_flightsql.dbapi"], modules].concat();
     server.python(&modules, &format!("FLIGHT = {port}\n{CONNECT}\n{program}"))
@@ -369,7 +369,7 @@ print("done")
 }
 
 /// Runs `work` with a connection to a server.
-fn over<T>(server: &Server, work: impl AsyncFnOnce(Channel) -> T) -> T {
+pub fn over<T>(server: &Server, work: impl AsyncFnOnce(Channel) -> T) -> T {
     let url = server.flight.clone().unwrap().replace("grpc://", "http://");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {

@@ -3,10 +3,14 @@
 
 mod faults;
 mod flight;
+mod flight_calls;
+mod jdbc;
+mod keys;
 mod metrics;
 mod programs;
 mod psql;
 mod support;
+mod tools;
 
 use std::alloc::System;
 use tierloom_memory::router::TierAllocator;

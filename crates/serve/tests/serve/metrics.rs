@@ -3,9 +3,11 @@
 use super::support::{ENDLESS, Server, eventually, open, secret, session, with_ssb};
 use std::io::Write;
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tierloom_counters::{Count, CountStep, Counters, FakeOpener};
 use tierloom_engine::EngineOptions;
 use tierloom_memory::{AnonymousNuma, PageSize};
 use tierloom_metrics::{FAMILIES, Snapshot, alerts, dashboard};
@@ -24,9 +26,29 @@ fn watched(token: Option<&str>) -> ServeOptions {
         metrics: Some(MetricsOptions {
             address: "127.0.0.1:0".parse().unwrap(),
             token: token.map(str::to_owned),
+            counters: None,
         }),
         ..open()
     }
+}
+
+/// A server with the hardware counters of a recorded machine.
+fn counted(machine: &str, opener: FakeOpener) -> ServeOptions {
+    let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../counters/tests/fixtures");
+    let root = SysRoot::at(machines.join(machine));
+    let counters = Counters::with_opener(&root, Arc::new(opener));
+    let mut options = watched(None);
+    options.metrics.as_mut().unwrap().counters = Some(Arc::new(counters));
+    options
+}
+
+/// Every counter has counted a million events.
+fn counting() -> FakeOpener {
+    FakeOpener::all(CountStep::Adds(Count {
+        count: 1 << 20,
+        enabled_ns: 1000,
+        running_ns: 1000,
+    }))
 }
 
 /// Status and text of what is at `path`, asked for with these headers.
@@ -132,7 +154,7 @@ fn a_running_statement_is_shown_with_its_text_and_counted_when_it_is_stopped() {
 
 #[test]
 fn a_scrape_has_every_metric_that_is_listed() {
-    let server = Server::with(watched(None), session());
+    let server = Server::with(counted("intel-2s-cxl", counting()), session());
     let (status, text) = get(&server, "metrics", &[]);
     assert_eq!(status, 200);
     // Not of a simulated machine: free memory; not of this session: classes and decisions.
@@ -197,6 +219,49 @@ fn nobody_sees_what_is_not_for_them() {
     let (status, page) = get(&server, "", &[]);
     assert!(status == 200 && page.contains("<title>Tierloom server</title>"));
     assert_eq!(get(&server, "nothing", &[]).0, 404);
+}
+
+#[test]
+fn traffic_of_memory_is_shown_where_it_is_counted_and_why_where_it_is_not() {
+    let server = Server::with(counted("intel-2s-cxl", counting()), session());
+    let traffic = snapshot(&server).traffic;
+    let dram = traffic.iter().find(|t| t.place.starts_with("dram/socket"));
+    let dram = dram.unwrap_or_else(|| panic!("{traffic:?}"));
+    // Of one memory controller or more, each with lines of 64 bytes.
+    assert!(dram.bytes.unwrap() >= f64::from(64 << 20), "{dram:?}");
+    assert!(
+        traffic.iter().any(|t| t.place.starts_with("cxl/")),
+        "{traffic:?}"
+    );
+    let (_, text) = get(&server, "metrics", &[]);
+    let line = format!(
+        "tierloom_memory_traffic_bytes_total{{place=\"{}\"",
+        dram.place
+    );
+    assert!(text.contains(&line), "{text}");
+    let refused = FakeOpener::all(CountStep::Refused(13));
+    for (machine, opener) in [
+        ("intel-2s-cxl", refused),
+        ("empty-guest", FakeOpener::default()),
+    ] {
+        let server = Server::with(counted(machine, opener), session());
+        let traffic = snapshot(&server).traffic;
+        assert!(!traffic.is_empty(), "{machine}");
+        for place in traffic {
+            assert_eq!(place.bytes, None, "{machine}: {place:?}");
+            assert!(place.missing.is_some_and(|why| why.len() > 10), "{machine}");
+        }
+        let (_, text) = get(&server, "metrics", &[]);
+        assert!(
+            !text.contains("tierloom_memory_traffic_bytes_total{"),
+            "{text}"
+        );
+    }
+    assert!(
+        snapshot(&Server::with(watched(None), session()))
+            .traffic
+            .is_empty()
+    );
 }
 
 #[test]
@@ -370,7 +435,7 @@ fn a_real_prometheus_answers_every_expression_of_the_dashboard() {
         let mut rows = CollectedRows::default();
         session.run(&piece, &mut rows, &Silent::default()).unwrap();
     }
-    let server = Server::with(watched(None), session);
+    let server = Server::with(counted("intel-2s-cxl", counting()), session);
     let folder = tempfile::tempdir().unwrap();
     let prometheus = Prometheus::of(&server, folder.path());
     eventually(|| prometheus.series("tierloom_uptime_seconds") == Some(1));

@@ -4,7 +4,7 @@
 //! is unique: it answers some queries over columns that are declared otherwise wrongly.
 
 use super::super::error::SqlError;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, VisitMut, VisitorMut, visit_expressions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -48,6 +48,24 @@ impl Key {
             "UNIQUE"
         };
         format!("{kind} ({})", self.columns.join(", "))
+    }
+}
+
+impl Check {
+    /// The names in its condition, each once.
+    pub fn names(&self) -> Vec<String> {
+        let mut names = BTreeSet::new();
+        // It never breaks.
+        let _ = visit_expressions(&self.condition, |expr| {
+            let ident = match expr {
+                Expr::Identifier(ident) => Some(ident),
+                Expr::CompoundIdentifier(idents) => idents.last(),
+                _ => None,
+            };
+            names.extend(ident.map(name_of));
+            ControlFlow::<Infallible>::Continue(())
+        });
+        names.into_iter().collect()
     }
 }
 
@@ -249,6 +267,7 @@ mod tests {
             names,
             ["t_pkey", "t_b_c_key", "t_b_check", "t_check", "t_check1"]
         );
+        assert_eq!(rules.checks[1].names(), ["a", "c"]);
         assert!(rules.not_null.contains("a"));
         let again = rules.add_check("t", Some("t_pkey".into()), None, expr("true"));
         assert!(again.unwrap_err().to_string().contains("two constraints"));

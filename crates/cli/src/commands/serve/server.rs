@@ -8,11 +8,14 @@ use crate::commands::sql;
 use crate::failure::Failure;
 use crate::{output, stop};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use tierloom_counters::Counters;
 use tierloom_serve::{
     Address, Certificate, MetricsOptions, PASSWORD_VARIABLE, Passwords, Reached, ServeError,
     ServeOptions, read_token, serve,
 };
 use tierloom_sql::{AdmissionOptions, SharedEngine};
+use tierloom_topology::SysRoot;
 
 /// Loads the tables and serves them until the user stops it.
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -101,7 +104,12 @@ fn metrics(args: &Args) -> Result<Option<MetricsOptions>, Failure> {
     })?;
     let token = args.metrics_token_file.as_deref().map(read_token);
     let token = token.transpose()?;
-    Ok(Some(MetricsOptions { address, token }))
+    let counters = Some(Arc::new(Counters::probe(&SysRoot::host())));
+    Ok(Some(MetricsOptions {
+        address,
+        token,
+        counters,
+    }))
 }
 
 fn admission(args: &Args, threads: usize) -> Result<AdmissionOptions, Failure> {
