@@ -109,14 +109,11 @@ impl FilterPlan {
             if !Keys::can_have(&data_type) || is_volatile(key) {
                 continue;
             }
-            let has_all = key
-                .downcast_ref::<Column>()
-                .is_some_and(|key| self.has_all_values(join.left(), key.index()));
-            if has_all {
-                continue;
-            }
+            let column_of_key = key.downcast_ref::<Column>();
             let mut targets = Targets {
                 data_type: &data_type,
+                fewest_values: column_of_key
+                    .and_then(|key| self.values_of_all(join.left(), key.index())),
                 scans: Vec::new(),
                 most_rows: 0,
             };
@@ -140,21 +137,17 @@ impl FilterPlan {
         Ok(())
     }
 
-    /// Whether a build side is a whole table whose key has every value of its range, as the key of
-    /// a dimension: rows of a fact table all find one then.
-    fn has_all_values(&self, plan: &Arc<dyn ExecutionPlan>, column: usize) -> bool {
+    /// The number of values of a key if the build side is a whole table, as a dimension without a
+    /// filter.
+    fn values_of_all(&self, plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<usize> {
         if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
-            let table = scan.table();
-            let column = scan.projection().get(column);
-            let coded = column.and_then(|column| table.columns()[*column].coded());
             // Joins further up were looked at before, and may filter it.
-            return !scan.is_filtered()
-                && !self.scans.contains_key(&address(plan))
-                && coded.is_some_and(|coded| coded.code_count() <= table.rows() as u64);
+            let is_whole = !scan.is_filtered() && !self.scans.contains_key(&address(plan));
+            return is_whole.then(|| values(scan, column)).flatten();
         }
         match unchanged(plan, column) {
-            Some((input, column)) if !plan.is::<FilterExec>() => self.has_all_values(input, column),
-            _ => false,
+            Some((input, column)) if !plan.is::<FilterExec>() => self.values_of_all(input, column),
+            _ => None,
         }
     }
 
@@ -216,6 +209,14 @@ fn has_plain_keys(join: &HashJoinExec) -> bool {
     join.null_equality() == NullEquality::NullEqualsNothing && !join.null_aware
 }
 
+/// The number of values that a column of a scan has.
+fn values(scan: &PlacedScanExec, column: usize) -> Option<usize> {
+    let column = *scan.projection().get(column)?;
+    let statistics = scan.table().statistics();
+    let values = &statistics.column_statistics.get(column)?.distinct_count;
+    values.get_value().copied()
+}
+
 /// The input that a column of an operator comes from unchanged, and its index there, for operators
 /// that judge each row alone.
 fn unchanged(
@@ -242,6 +243,9 @@ fn unchanged(
 /// Scans that have a column of a join unchanged.
 struct Targets<'t> {
     data_type: &'t DataType,
+    /// Values that a column has to exceed: rows of a fact table refer to rows that are there, so
+    /// all find a match in a table with as many keys.
+    fewest_values: Option<usize>,
     /// Addresses of scans, and the index of the column in their output.
     scans: Vec<(usize, usize)>,
     /// Rows of the largest table among them.
@@ -256,7 +260,11 @@ impl Targets<'_> {
             return;
         }
         if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
-            if scan.takes_keys(column, self.data_type) {
+            let finds_all = self
+                .fewest_values
+                .zip(values(scan, column))
+                .is_some_and(|(keys, values)| values <= keys);
+            if !finds_all && scan.takes_keys(column, self.data_type) {
                 self.scans.push((address(plan), column));
                 self.most_rows = self.most_rows.max(scan.table().rows());
             }
