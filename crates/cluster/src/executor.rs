@@ -5,7 +5,7 @@ use crate::error::{ClusterError, While};
 use crate::functions::registry_of;
 use crate::http::RegistryClient;
 use crate::local::OnNode;
-use crate::map::{Report, VERSION};
+use crate::map::{Report, VERSION, executor_id};
 use crate::node::{Node, ShardHome};
 use crate::scheduler::LARGEST_MESSAGE;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
@@ -86,7 +86,8 @@ pub fn run_executor(
     };
     let work_dir = options.work_dir.clone();
     let work_dir = work_dir.or_else(|| folder.as_ref().map(|f| f.path().to_owned()));
-    let config = process(&options, &node, &registry, work_dir)?;
+    let id = executor_id(&options.name, reporter.process);
+    let config = process(&options, id, &node, &registry, work_dir)?;
     let stopped = reporter.start();
     ready();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -118,6 +119,7 @@ fn process_number() -> u64 {
 /// Ballista's options.
 fn process(
     options: &ExecutorOptions,
+    executor_id: String,
     node: &Arc<Node>,
     registry: &RegistryClient,
     work_dir: Option<PathBuf>,
@@ -130,7 +132,7 @@ fn process(
         made.attempting(format!("making {}", folder.display()))?;
     }
     Ok(ExecutorProcessConfig {
-        executor_id: options.name.clone(),
+        executor_id,
         bind_host: options.listen.to_string(),
         external_host: Some(host.unwrap_or_else(|| options.listen.to_string())),
         port,

@@ -2,10 +2,13 @@
 
 use crate::error::ClusterError;
 use crate::map::{ClusterMap, LoadRequest, Report};
+use crate::metrics::exposition;
 use crate::registry::{Refusal, Registry};
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use serde::Serialize;
 use std::sync::Arc;
@@ -21,6 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MAP: &str = "/tierloom/map";
 const REPORT: &str = "/tierloom/report";
 const TABLES: &str = "/tierloom/tables";
+const METRICS: &str = "/metrics";
+
+/// The format of the metrics, for readers.
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 type Answer = Result<Json<ClusterMap>, (StatusCode, String)>;
 
@@ -30,6 +37,7 @@ pub(crate) fn routes(registry: Arc<Registry>) -> axum::Router {
         .route(MAP, get(map))
         .route(REPORT, post(report))
         .route(TABLES, post(load))
+        .route(METRICS, get(metrics))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .with_state(registry)
 }
@@ -44,6 +52,13 @@ async fn report(State(registry): State<Arc<Registry>>, Json(report): Json<Report
 
 async fn load(State(registry): State<Arc<Registry>>, Json(request): Json<LoadRequest>) -> Answer {
     registry.load(request).map(Json).map_err(refused)
+}
+
+async fn metrics(State(registry): State<Arc<Registry>>) -> impl IntoResponse {
+    match exposition(&registry.map()) {
+        Ok(text) => Ok(([(CONTENT_TYPE, METRICS_TYPE)], text)),
+        Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
+    }
 }
 
 fn refused(why: Refusal) -> (StatusCode, String) {

@@ -126,10 +126,18 @@ pub struct NodeState {
     pub alive: bool,
     /// Milliseconds since it has reported last.
     pub silent_ms: u64,
+    /// Number of the process, see [`Report::process`].
+    pub process: u64,
     /// Threads that run its operators.
     pub threads: usize,
     /// What it holds, by table.
     pub tables: BTreeMap<String, HeldTable>,
+}
+
+/// The name of a node's process for Ballista. A process that follows another one on a node has
+/// another name: tasks of the first one are lost, however soon the next one comes.
+pub fn executor_id(node: &str, process: u64) -> String {
+    format!("{node}~{process}")
 }
 
 /// All tables and nodes.
@@ -155,6 +163,12 @@ impl ClusterMap {
             let held = state.tables.get(table)?;
             (held.generation == generation && held.error.is_none()).then_some((name, held))
         })
+    }
+
+    /// The process of a node for Ballista; `None` for a node that has never reported.
+    pub fn executor_of(&self, node: &str) -> Option<String> {
+        let state = self.nodes.get(node)?;
+        Some(executor_id(node, state.process))
     }
 
     /// The live nodes that hold all shards of `shards` of this load; all shards if it is empty.

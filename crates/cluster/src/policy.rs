@@ -175,13 +175,13 @@ fn choose(
         return free.most().map_or(Choice::Later, Choice::On);
     }
     let preferred = shards.first().and_then(|s| plan.holders.get(*s as usize));
-    let mut preferred = preferred.into_iter().flatten().filter(|n| able.contains(n));
-    let first = preferred.find(|node| free.has(node)).cloned();
+    let preferred = preferred.into_iter().flatten().filter(|n| able.contains(n));
+    let mut in_order = preferred.filter_map(|node| map.executor_of(node));
+    let first = in_order.find(|executor| free.has(executor));
     let chosen = first.or_else(|| {
-        let free_ones = able.iter().filter(|node| free.has(node));
-        free_ones
-            .max_by_key(|node| free.0.get(*node).map_or(0, |budget| budget.vcores))
-            .cloned()
+        let executors = able.iter().filter_map(|node| map.executor_of(node));
+        let free_ones = executors.filter(|executor| free.has(executor));
+        free_ones.max_by_key(|executor| free.0.get(executor).map_or(0, |budget| budget.vcores))
     });
     chosen.map_or(Choice::Later, Choice::On)
 }
@@ -224,7 +224,7 @@ fn task(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map::{HeldTable, NodeState};
+    use crate::map::{HeldTable, NodeState, executor_id};
     use crate::wire::TableRef;
 
     fn held(shards: &[u32]) -> HeldTable {
@@ -243,6 +243,7 @@ mod tests {
             let state = NodeState {
                 alive: *alive,
                 silent_ms: 0,
+                process: 1,
                 threads: 1,
                 tables: tables.collect(),
             };
@@ -279,7 +280,7 @@ mod tests {
         let mut budgets: Vec<AvailableVcores> = places
             .iter()
             .map(|(name, vcores)| AvailableVcores {
-                executor_id: (*name).into(),
+                executor_id: executor_id(name, 1),
                 vcores: *vcores,
             })
             .collect();
@@ -298,7 +299,7 @@ mod tests {
     }
 
     fn on(name: &str) -> Choice {
-        Choice::On(name.into())
+        Choice::On(executor_id(name, 1))
     }
 
     #[test]
@@ -320,7 +321,7 @@ mod tests {
         // Nobody has shard 0 any more: it goes somewhere, to fail there.
         let dead = map(&[("a", false, &[0]), ("b", true, &[1]), ("c", true, &[1])]);
         let failing = chosen(&plan, &dead, &busy);
-        assert!(matches!(&failing[0].1, Choice::On(node) if node != "a"));
+        assert!(matches!(&failing[0].1, Choice::On(node) if *node != executor_id("a", 1)));
         assert_eq!(chosen(&plan, &dead, &[])[0].1, Choice::Later);
     }
 
@@ -336,6 +337,14 @@ mod tests {
         b.tables.get_mut("fact").unwrap().error = Some("no memory".into());
         let failing = chosen(&plan, &map, &places);
         assert_eq!(failing[0].1, on("a"), "the one with most places");
+    }
+
+    #[test]
+    fn a_process_that_is_gone_gets_nothing_though_the_next_one_of_its_node_is_there() {
+        let plan = plan(&[&["a"]]);
+        let mut map = map(&[("a", true, &[0])]);
+        map.nodes.get_mut("a").unwrap().process = 2;
+        assert_eq!(chosen(&plan, &map, &[("a", 4)])[0].1, Choice::Later);
     }
 
     #[test]

@@ -69,6 +69,7 @@ impl Registry {
             let node = NodeState {
                 alive: silent < SILENCE,
                 silent_ms: silent.as_millis() as u64,
+                process: report.process,
                 threads: report.threads,
                 tables: report.tables.clone(),
             };

@@ -11,6 +11,10 @@ use crate::spread::{Distributed, distribute};
 use crate::wire::TableRef;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use ballista_core::config::{
+    BALLISTA_CLIENT_GRPC_CONNECT_TIMEOUT_SECONDS, BALLISTA_CLIENT_IO_RETRIES_TIMES,
+    BALLISTA_CLIENT_IO_RETRY_WAIT_TIME_MS,
+};
 use ballista_core::execution_plans::execute_physical_plan;
 use ballista_core::extension::SessionConfigExt;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -24,6 +28,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tierloom_engine::Engine;
+
+/// Settings of Ballista: a result that cannot be read is soon given up, because the executor that
+/// had it is gone and others make it again.
+const SETTINGS: [(&str, u64); 3] = [
+    (BALLISTA_CLIENT_IO_RETRIES_TIMES, 1),
+    (BALLISTA_CLIENT_IO_RETRY_WAIT_TIME_MS, 100),
+    (BALLISTA_CLIENT_GRPC_CONNECT_TIMEOUT_SECONDS, 3),
+];
 
 /// Time between two looks at the nodes while a statement runs.
 const LOOK: Duration = Duration::from_millis(500);
@@ -212,9 +224,15 @@ impl<'a> ClusterSession<'a> {
         plan: &Distributed,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Vec<RecordBatch>, ClusterError> {
-        let config = SessionConfig::new_with_ballista()
+        if let Some(why) = lost(plan, &self.map) {
+            return Err(ClusterError::Failed(why));
+        }
+        let mut config = SessionConfig::new_with_ballista()
             .with_target_partitions(1)
             .with_ballista_grpc_client_max_message_size(LARGEST_MESSAGE as usize);
+        for (name, value) in SETTINGS {
+            config = config.set_u64(name, value);
+        }
         let settings = config.ballista_config();
         let codec = PlanCodec::new(Arc::new(Forwarded));
         let session = session_name();
@@ -277,8 +295,11 @@ fn session_name() -> String {
     format!("tierloom-{}-{now}", std::process::id())
 }
 
-/// Why a table of the plan cannot be read any more.
+/// Why nobody can read a table of the plan, or do anything at all.
 fn lost(plan: &Distributed, map: &ClusterMap) -> Option<String> {
+    if !map.nodes.values().any(|node| node.alive) {
+        return Some("no executor answers".into());
+    }
     let tables = plan.nodes.iter().flat_map(|node| &node.header.tables);
     let mut whys = tables.filter_map(|table| map.usable(&table.name).err());
     whys.next()

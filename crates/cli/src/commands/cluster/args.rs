@@ -44,6 +44,9 @@ pub struct SchedulerArgs {
     /// Keep in FILE which tables there are; a scheduler that starts again reads it
     #[arg(long, value_name = "FILE")]
     pub tables: Option<PathBuf>,
+    /// Print on stderr what happens to statements, tasks and executors
+    #[arg(long)]
+    pub verbose: bool,
 }
 
 /// Run an executor, which holds shards and works on them, until Ctrl-C or SIGTERM
@@ -63,6 +66,9 @@ pub struct ExecutorArgs {
     /// Folder for results that other nodes read, for example on a tmpfs; default: a temporary one
     #[arg(long, value_name = "FOLDER")]
     pub work_dir: Option<PathBuf>,
+    /// Print on stderr what happens to tasks
+    #[arg(long)]
+    pub verbose: bool,
     #[command(flatten)]
     pub session: SessionArgs,
 }

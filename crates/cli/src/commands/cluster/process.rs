@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::path::Path;
 use tierloom_cluster::{
     Answer, ClusterClient, ClusterError, ClusterMap, ExecutorOptions, Layout, RowSource,
-    SchedulerOptions, TableRequest, benchmark_tables, run_executor, run_scheduler,
+    SchedulerOptions, TableRequest, benchmark_tables, print_log, run_executor, run_scheduler,
 };
 use tierloom_engine::arrow::array::RecordBatch;
 use tierloom_engine::arrow::util::display::FormatOptions;
@@ -45,6 +45,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn scheduler(args: &SchedulerArgs) -> Result<(), Failure> {
+    if args.verbose {
+        print_log();
+    }
     let options = SchedulerOptions {
         listen: args.listen,
         external_host: args.external_host.clone(),
@@ -76,6 +79,9 @@ fn executor(args: &ExecutorArgs) -> Result<(), Failure> {
     };
     let placement = spec.resolve(&options.topology).map_err(Failure::input)?;
     sql::quiet_workers();
+    if args.verbose {
+        print_log();
+    }
     let options = ExecutorOptions {
         scheduler: args.url.scheduler.clone(),
         name: name.into(),
