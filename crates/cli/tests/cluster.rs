@@ -230,10 +230,14 @@ fn a_killed_executor_changes_no_answer_if_its_shards_have_copies() {
         let client = ClusterClient::new(&url).expect("a URL");
         let start = Instant::now();
         let ask = |_| client.run(sql, &|| start.elapsed() > HUNG);
-        (0..30).map(ask).collect::<Vec<_>>()
+        (0..40).map(ask).collect::<Vec<_>>()
     });
     std::thread::sleep(Duration::from_millis(300));
     cluster.executors[1].kill();
+    // The next process of the node comes while it is not yet missed.
+    cluster.add("b");
+    cluster.until(|map| map.nodes["b"].tables.len() == 5);
+    cluster.executors[2].kill();
     for answer in asking.join().expect("no panic") {
         let answer = answer.unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(text_of(&answer), before);

@@ -13,6 +13,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions,
 };
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
@@ -170,6 +171,7 @@ pub(crate) struct LocalPlanExec {
     /// Made when the first partition starts, so that a missing shard fails the task and not the
     /// executor's reading of it.
     operators: Mutex<Option<Arc<dyn ExecutionPlan>>>,
+    metrics: ExecutionPlanMetricsSet,
 }
 
 impl LocalPlanExec {
@@ -191,6 +193,7 @@ impl LocalPlanExec {
             inputs,
             properties: Arc::new(properties),
             operators: Mutex::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
         }
     }
 
@@ -279,13 +282,19 @@ impl ExecutionPlan for LocalPlanExec {
         // The columns of a plan that was planned here may have other nullability.
         let schema = Arc::clone(&self.schema);
         let named = Arc::clone(&schema);
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
         let batches = futures::stream::iter(streams).flatten().map(move |batch| {
             let batch = batch?;
+            metrics.record_output(batch.num_rows());
             let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
             let (named, columns) = (Arc::clone(&named), batch.columns().to_vec());
             RecordBatch::try_new_with_options(named, columns, &rows).map_err(DataFusionError::from)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
     }
 
     fn partition_statistics(&self, _partition: Option<usize>) -> Result<Arc<Statistics>> {

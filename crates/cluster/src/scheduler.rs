@@ -6,16 +6,19 @@ use crate::functions::session_builder;
 use crate::http::routes;
 use crate::policy::ByShard;
 use crate::registry::Registry;
-use ballista_core::serde::protobuf::scheduler_grpc_server::SchedulerGrpcServer;
+use ballista_core::serde::protobuf::UpdateTaskStatusParams;
+use ballista_core::serde::protobuf::scheduler_grpc_server::{SchedulerGrpc, SchedulerGrpcServer};
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
 use ballista_scheduler::scheduler_process::create_scheduler;
+use ballista_scheduler::scheduler_server::SchedulerServer;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tonic::Request;
 use tonic::service::RoutesBuilder;
 
 /// Seconds without a sign of life after which an executor counts as lost. More than
@@ -27,6 +30,9 @@ pub(crate) const LARGEST_MESSAGE: u32 = 256 << 20;
 
 /// Time between two looks whether it should stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Time between two looks whether tasks that wait can be given out.
+const OFFER_INTERVAL: Duration = Duration::from_millis(300);
 
 /// What a scheduler is started with.
 #[derive(Debug, Clone)]
@@ -80,7 +86,9 @@ async fn serve(
     let cluster = cluster.map_err(failed)?;
     let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, config).await;
     let largest = LARGEST_MESSAGE as usize;
-    let service = SchedulerGrpcServer::new(scheduler.map_err(failed)?)
+    let scheduler = scheduler.map_err(failed)?;
+    tokio::spawn(offer_again(scheduler.clone(), Arc::clone(&registry)));
+    let service = SchedulerGrpcServer::new(scheduler)
         .max_encoding_message_size(largest)
         .max_decoding_message_size(largest);
     let mut grpc = RoutesBuilder::default();
@@ -91,6 +99,32 @@ async fn serve(
     tokio::select! {
         ended = axum::serve(listener, app).into_future() => ended.attempting("serving"),
         () = until(stopped) => Ok(()),
+    }
+}
+
+/// Has Ballista look again, as long as statements run, whether tasks that wait can be given out.
+///
+/// It looks by itself when an executor comes, goes or ends a task. But tasks wait for other things
+/// too: that a node has loaded its shards, or was silent for so long that another one takes them.
+async fn offer_again(
+    scheduler: SchedulerServer<LogicalPlanNode, PhysicalPlanNode>,
+    registry: Arc<Registry>,
+) {
+    loop {
+        tokio::time::sleep(OFFER_INTERVAL).await;
+        if scheduler.running_job_number() == 0 {
+            continue;
+        }
+        let map = registry.map();
+        for executor_id in map.nodes.keys().filter_map(|node| map.executor_of(node)) {
+            // A report without tasks: what it says is nothing, and the look comes with it.
+            let nothing = Request::new(UpdateTaskStatusParams {
+                executor_id,
+                task_status: Vec::new(),
+            });
+            // An executor that is not there has nothing to offer.
+            let _ = SchedulerGrpc::update_task_status(&scheduler, nothing).await;
+        }
     }
 }
 
