@@ -3,8 +3,8 @@
 use crate::codec::{PlanReader, plan_of};
 use crate::node::Node;
 use crate::wire::{Header, Message, ScanHeader};
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -229,6 +229,18 @@ impl LocalPlanExec {
     }
 }
 
+/// The column without text that its rows do not have.
+///
+/// Rows of a text column share the text of all rows of their table, and results are written with
+/// all that their columns refer to.
+fn compact(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+        _ => Arc::clone(column),
+    }
+}
+
 impl ExecutionPlan for LocalPlanExec {
     fn name(&self) -> &str {
         "LocalPlanExec"
@@ -287,7 +299,8 @@ impl ExecutionPlan for LocalPlanExec {
             let batch = batch?;
             metrics.record_output(batch.num_rows());
             let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-            let (named, columns) = (Arc::clone(&named), batch.columns().to_vec());
+            let columns = batch.columns().iter().map(compact).collect();
+            let named = Arc::clone(&named);
             RecordBatch::try_new_with_options(named, columns, &rows).map_err(DataFusionError::from)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
@@ -313,5 +326,26 @@ impl fmt::Debug for LocalPlanExec {
 impl DisplayAs for LocalPlanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LocalPlanExec: shards={:?}", self.work.shards)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::StringViewArray;
+
+    #[test]
+    fn a_few_rows_of_a_text_column_are_sent_without_the_text_of_the_others() {
+        let long = |row: usize| format!("the comment of row number {row}");
+        let all: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..1000).map(long)));
+        let some = all.slice(500, 2);
+        let sent = compact(&some);
+        assert_eq!(sent.as_string_view(), some.as_string_view());
+        let bytes = |array: &ArrayRef| -> usize {
+            let buffers = array.as_string_view().data_buffers().iter();
+            buffers.map(|buffer| buffer.len()).sum()
+        };
+        assert!(bytes(&some) > 20_000, "{}", bytes(&some));
+        assert!(bytes(&sent) < 100, "{}", bytes(&sent));
     }
 }
