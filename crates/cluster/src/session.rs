@@ -4,7 +4,8 @@ use crate::codec::{Forwarded, PlanCodec};
 use crate::error::{ClusterError, While};
 use crate::functions::planning;
 use crate::http::RegistryClient;
-use crate::map::{ClusterMap, Layout};
+use crate::map::{ClusterMap, Layout, NodeState};
+use crate::registry::SILENCE;
 use crate::scan::ClusterTable;
 use crate::scheduler::LARGEST_MESSAGE;
 use crate::spread::{Distributed, distribute};
@@ -39,6 +40,9 @@ const SETTINGS: [(&str, u64); 3] = [
 
 /// Time between two looks at the nodes while a statement runs.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// How often a statement starts again because an executor went away.
+const RETRIES: usize = 2;
 
 /// How long a statement goes on after the last holder of one of its shards fell silent: Ballista
 /// may still notice it and say so.
@@ -218,7 +222,8 @@ impl<'a> ClusterSession<'a> {
         Ok((schema, plan))
     }
 
-    /// Runs a plan on the cluster.
+    /// Runs a plan on the cluster; once more if an executor went away with a part of the answer
+    /// that others can make too.
     fn collected(
         &self,
         plan: &Distributed,
@@ -227,6 +232,56 @@ impl<'a> ClusterSession<'a> {
         if let Some(why) = lost(plan, &self.map) {
             return Err(ClusterError::Failed(why));
         }
+        for _ in 0..RETRIES {
+            match self.attempt(plan, stop) {
+                Err(ClusterError::Failed(text)) if may_be_a_loss(&text) => {
+                    match self.what_is_lost(plan, stop)? {
+                        Loss::Nothing => return Err(ClusterError::Failed(text)),
+                        Loss::Shard(why) => return Err(ClusterError::Failed(why)),
+                        Loss::Executor => {}
+                    }
+                }
+                other => return other,
+            }
+        }
+        self.attempt(plan, stop)
+    }
+
+    /// Waits until a node that was there when the statement began is known to be gone, at most as
+    /// long as that takes.
+    fn what_is_lost(
+        &self,
+        plan: &Distributed,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Loss, ClusterError> {
+        let start = Instant::now();
+        while start.elapsed() < SILENCE + LOOK {
+            let map = self.registry.map()?;
+            if let Some(why) = lost(plan, &map) {
+                return Ok(Loss::Shard(why));
+            }
+            let mut before = self.map.nodes.iter().filter(|(_, node)| node.alive);
+            let gone = |(name, node): (&String, &NodeState)| {
+                let now = map.nodes.get(name);
+                now.is_none_or(|now| !now.alive || now.process != node.process)
+            };
+            if before.any(gone) {
+                return Ok(Loss::Executor);
+            }
+            if stop() {
+                return Err(ClusterError::Interrupted);
+            }
+            std::thread::sleep(LOOK / 2);
+        }
+        Ok(Loss::Nothing)
+    }
+
+    /// Runs a plan on the cluster.
+    fn attempt(
+        &self,
+        plan: &Distributed,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Vec<RecordBatch>, ClusterError> {
         let mut config = SessionConfig::new_with_ballista()
             .with_target_partitions(1)
             .with_ballista_grpc_client_max_message_size(LARGEST_MESSAGE as usize);
@@ -286,6 +341,29 @@ impl<'a> ClusterSession<'a> {
             }
         }
     }
+}
+
+/// What a statement has lost.
+enum Loss {
+    /// Nothing: it failed for another reason.
+    Nothing,
+    /// An executor, but no shard.
+    Executor,
+    /// A shard, with the reason.
+    Shard(String),
+}
+
+/// Whether the error of a statement may be that of a connection to an executor that is gone.
+fn may_be_a_loss(text: &str) -> bool {
+    let marks = [
+        "protocol error",
+        "onnect",
+        "transport",
+        "roken pipe",
+        "is not on node",
+        "Fetch",
+    ];
+    marks.iter().any(|mark| text.contains(mark))
 }
 
 /// A name that no other statement has.
