@@ -5,7 +5,7 @@
 //!   scheduler  tables, shards and who holds them (registry) │ policy: a task goes to its shards
 //!   executor   node: loads its shards │ node plan over them: our operators │ final plan
 //! ```
-//! The client plans as one process would. [`spread`] finds the largest parts of the plan that each
+//! The client plans as one process would. `spread` finds the largest parts of the plan that each
 //! node can do on its own shards (joins with tables that every node has, joins of tables that are
 //! sharded by the key of the join, partial aggregation) and makes a leaf of each: a *node plan*.
 //! What is left becomes the *final plan*, one operator over the results of all nodes. Ballista sees

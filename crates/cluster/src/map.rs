@@ -126,7 +126,7 @@ pub struct NodeState {
     pub alive: bool,
     /// Milliseconds since it has reported last.
     pub silent_ms: u64,
-    /// Number of the process, see [`Report::process`].
+    /// Number of the process: another one follows if the node starts again.
     pub process: u64,
     /// Threads that run its operators.
     pub threads: usize,
