@@ -4,7 +4,11 @@ use anyhow::Result;
 use xshell::{Shell, cmd};
 
 /// Arguments of cargo for all crates with one set of features, so that DataFusion is built once.
-pub const EVERYTHING: [&str; 3] = ["--workspace", "--features", "tierloom/serve"];
+pub const EVERYTHING: [&str; 3] = [
+    "--workspace",
+    "--features",
+    "tierloom/serve,tierloom/cluster",
+];
 
 /// Builds tests of these names, and the programs of their packages, as all tests are built;
 /// otherwise DataFusion would be built once more, with other features.

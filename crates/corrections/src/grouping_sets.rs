@@ -46,8 +46,14 @@ fn has_sets(aggregate: &Aggregate) -> bool {
 
 /// `value` as an expression of which the planner knows nothing but the type.
 pub(crate) fn hide(value: Expr) -> Expr {
-    static HIDE: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(Hide::new()));
-    HIDE.call(vec![value])
+    hiding().call(vec![value])
+}
+
+/// The function that hides a value.
+pub(super) fn hiding() -> Arc<ScalarUDF> {
+    static HIDE: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(Hide::new())));
+    Arc::clone(&HIDE)
 }
 
 /// Columns of a `CUBE` at most: it has 2^n grouping sets, each of which is planned, and as many

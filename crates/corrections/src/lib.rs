@@ -58,7 +58,7 @@ use datafusion::common::{DFSchemaRef, JoinType, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::analyzer::Analyzer;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use exceptions::Except;
@@ -142,6 +142,16 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     let functions = builder.scalar_functions().get_or_insert_default();
     functions.push(output_mark());
     builder
+}
+
+/// Functions that rules put into plans and that no statement can call: whoever reads a plan that
+/// was written down needs them beside those of the session.
+pub fn functions_of_rules() -> [Arc<ScalarUDF>; 3] {
+    [
+        nans::one_nan(),
+        grouping_sets::hiding(),
+        null_rules::may_be_null(),
+    ]
 }
 
 /// The rule of DataFusion that evaluates constants.

@@ -306,6 +306,11 @@ fn is_below_zero(expr: &Expr) -> bool {
 const ONE_NAN_NAME: &str = "one_nan";
 static ONE_NAN: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(OneNanOf::new()));
 
+/// The function that rules put around floats that are grouped by.
+pub(super) fn one_nan() -> Arc<ScalarUDF> {
+    Arc::new(ONE_NAN.clone())
+}
+
 /// The identity function, except that NaN is positive.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OneNanOf {

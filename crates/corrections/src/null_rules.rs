@@ -59,13 +59,18 @@ fn is_mistaken(expr: &Expr) -> bool {
 
 /// Wraps a scalar subquery in [`MayBeNull`] if it needs that.
 fn mark(expr: Expr) -> Result<Transformed<Expr>> {
-    static MARK: LazyLock<Arc<ScalarUDF>> =
-        LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(MayBeNull::new())));
     Ok(if is_mistaken(&expr) {
-        Transformed::yes(MARK.call(vec![expr]))
+        Transformed::yes(may_be_null().call(vec![expr]))
     } else {
         Transformed::no(expr)
     })
+}
+
+/// The function of [`MayBeNull`].
+pub(super) fn may_be_null() -> Arc<ScalarUDF> {
+    static MARK: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(MayBeNull::new())));
+    Arc::clone(&MARK)
 }
 
 /// Whether a plan returns exactly one row for any table contents.

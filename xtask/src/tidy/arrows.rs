@@ -17,7 +17,7 @@ pub(super) const LAYERS: [&[&str]; 9] = [
     // Nothing above shares what `oltp` stores and captures with the engine.
     &["oltp", "predict"],
     &["engine", "tune"],
-    &["capi", "sql", "suite"],
+    &["capi", "cluster", "sql", "suite"],
     &["cli", "sqlfuzz", "sqlsuite"],
     &["python"],
 ];

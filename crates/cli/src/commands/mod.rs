@@ -4,6 +4,7 @@ pub mod agents;
 pub mod bench;
 pub mod calibrate;
 pub mod characterize;
+pub mod cluster;
 pub mod cost;
 pub mod doctor;
 pub mod generate;

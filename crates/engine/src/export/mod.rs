@@ -10,10 +10,10 @@
 mod batches;
 mod file;
 
+pub use batches::{dimension_batch, lineorder_batch, schema};
 pub use file::FileFormat;
 
 use crate::EngineError;
-use batches::{dimension_batch, lineorder_batch, schema};
 use file::TableFile;
 use std::fs;
 use std::path::Path;

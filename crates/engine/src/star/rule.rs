@@ -218,6 +218,19 @@ fn try_fuse(partial: &AggregateExec) -> std::result::Result<StarExec, NotFused> 
     Ok(StarExec::new(lowered, aggregation, schema, fallback))
 }
 
+/// The states of the partial aggregation `plan`, by a star join; `None` if it is none or does not
+/// fit.
+///
+/// [`StarJoinRule`] starts from the last step of an aggregation; this is for plans whose last step
+/// another process does.
+pub fn fused_states(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+    let partial = plan.downcast_ref::<AggregateExec>()?;
+    if *partial.mode() != AggregateMode::Partial {
+        return None;
+    }
+    Some(Arc::new(fuse(partial).ok()?))
+}
+
 /// Lists for each aggregation of a finished plan that it was fused, or why not.
 pub fn notes(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
     let mut found = Vec::new();

@@ -1,0 +1,133 @@
+//! Command line arguments of `tierloom cluster`, unchecked.
+
+use crate::commands::sql::SessionArgs;
+use clap::Subcommand;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// Run SQL on tables that lie in the memory of several machines
+///
+/// One scheduler knows who holds what; each executor holds shards in placed memory and works on
+/// them. Connections are neither encrypted nor checked: use a network that only its users reach.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: ClusterCommand,
+}
+
+#[derive(Subcommand)]
+pub enum ClusterCommand {
+    Scheduler(SchedulerArgs),
+    Executor(Box<ExecutorArgs>),
+    Load(ClusterLoadArgs),
+    Sql(SqlArgs),
+    Status(ClusterStatusArgs),
+}
+
+/// Where the scheduler is
+#[derive(clap::Args)]
+pub struct SchedulerUrl {
+    /// URL of the scheduler
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:50050")]
+    pub scheduler: String,
+}
+
+/// Run the scheduler, until Ctrl-C or SIGTERM
+#[derive(clap::Args)]
+pub struct SchedulerArgs {
+    /// Address for executors and statements; port 0 for a free one
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:50050")]
+    pub listen: SocketAddr,
+    /// The name or address under which executors reach this machine
+    #[arg(long, value_name = "HOST")]
+    pub external_host: Option<String>,
+    /// Keep in FILE which tables there are; a scheduler that starts again reads it
+    #[arg(long, value_name = "FILE")]
+    pub tables: Option<PathBuf>,
+    /// Print on stderr what happens to statements, tasks and executors
+    #[arg(long)]
+    pub verbose: bool,
+}
+
+/// Run an executor, which holds shards and works on them, until Ctrl-C or SIGTERM
+#[derive(clap::Args)]
+pub struct ExecutorArgs {
+    #[command(flatten)]
+    pub url: SchedulerUrl,
+    /// Name of this node; each executor of a cluster has its own
+    #[arg(long, value_name = "NAME")]
+    pub name: String,
+    /// Address for the other processes
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub listen: IpAddr,
+    /// The name or address under which others reach this machine
+    #[arg(long, value_name = "HOST")]
+    pub external_host: Option<String>,
+    /// Folder for results that other nodes read, for example on a tmpfs; default: a temporary one
+    #[arg(long, value_name = "FOLDER")]
+    pub work_dir: Option<PathBuf>,
+    /// Print on stderr what happens to tasks
+    #[arg(long)]
+    pub verbose: bool,
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+
+/// Load a Parquet file, or make the tables of a benchmark, on the nodes of a cluster
+#[derive(clap::Args)]
+pub struct ClusterLoadArgs {
+    #[command(flatten)]
+    pub url: SchedulerUrl,
+    /// A Parquet file that every node can read under the same path, or ssb, tpch or tpcds: each
+    /// node makes its own part of their tables
+    #[arg(value_name = "WHAT")]
+    pub what: String,
+    /// Name of the table; default: that of the file
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Put each row into the shard that the hash of this column says; tables that are sharded by
+    /// the columns that join them are joined where they lie
+    #[arg(long, value_name = "COLUMN", conflicts_with = "everywhere")]
+    pub by: Option<String>,
+    /// Put the whole table on every node, for tables that others are joined with
+    #[arg(long)]
+    pub everywhere: bool,
+    /// Number of shards
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub shards: u32,
+    /// Number of nodes that hold each shard
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub replicas: u32,
+    /// Scale factor of a benchmark
+    #[arg(long, value_name = "SF", default_value_t = 1.0)]
+    pub sf: f64,
+}
+
+/// Run a query on a cluster
+#[derive(clap::Args)]
+pub struct SqlArgs {
+    #[command(flatten)]
+    pub url: SchedulerUrl,
+    /// The query
+    #[arg(value_name = "QUERY")]
+    pub query: String,
+    /// Print how it would run: what each node does, with which shards, and on which tiers they lie
+    #[arg(long)]
+    pub explain: bool,
+    /// Format of the rows: table, csv, json or jsonl
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub format: String,
+    /// Print the time that it took
+    #[arg(long)]
+    pub timing: bool,
+}
+
+/// Show nodes, tables and who holds them
+#[derive(clap::Args)]
+pub struct ClusterStatusArgs {
+    #[command(flatten)]
+    pub url: SchedulerUrl,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,239 @@
+//! The command in a build with clusters.
+//!
+//! Everything that can be wrong in the arguments is found before a process starts or a table is
+//! loaded.
+
+use super::Args;
+use super::args::{
+    ClusterCommand, ClusterLoadArgs, ClusterStatusArgs, ExecutorArgs, SchedulerArgs, SqlArgs,
+};
+use crate::commands::sql;
+use crate::failure::Failure;
+use crate::{output, stop};
+use std::fmt::Write;
+use std::path::Path;
+use tierloom_cluster::{
+    Answer, ClusterClient, ClusterError, ClusterMap, ExecutorOptions, Layout, RowSource,
+    SchedulerOptions, TableRequest, benchmark_tables, print_log, run_executor, run_scheduler,
+};
+use tierloom_engine::arrow::array::RecordBatch;
+use tierloom_engine::arrow::util::display::FormatOptions;
+use tierloom_engine::arrow::util::pretty::pretty_format_batches_with_options;
+use tierloom_placement::Policy;
+use tierloom_sql::{BatchWriter, Format, WriteOptions};
+use tierloom_text::Bytes;
+
+impl From<ClusterError> for Failure {
+    fn from(error: ClusterError) -> Self {
+        match error {
+            ClusterError::Input(text) => Failure::BadInput(text),
+            ClusterError::Failed(text) => Failure::Runtime(text),
+            ClusterError::Interrupted => Failure::Interrupted("the statement was stopped".into()),
+        }
+    }
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    match &args.command {
+        ClusterCommand::Scheduler(args) => scheduler(args),
+        ClusterCommand::Executor(args) => executor(args),
+        ClusterCommand::Load(args) => load(args),
+        ClusterCommand::Sql(args) => query(args),
+        ClusterCommand::Status(args) => status(args),
+    }
+}
+
+fn scheduler(args: &SchedulerArgs) -> Result<(), Failure> {
+    if args.verbose {
+        print_log();
+    }
+    let options = SchedulerOptions {
+        listen: args.listen,
+        external_host: args.external_host.clone(),
+        tables: args.tables.clone(),
+    };
+    let ready = |url: &str| {
+        // If nobody reads it, that is no harm.
+        let _ = output::print(&format!("scheduler {url}\n"));
+    };
+    Ok(run_scheduler(&options, ready, &stop::requested)?)
+}
+
+fn executor(args: &ExecutorArgs) -> Result<(), Failure> {
+    let name = args.name.trim();
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || !name.chars().all(fits) {
+        let expected = "expected letters, digits, '-', '_' and '.'";
+        return Err(Failure::input(format!(
+            "--name {:?}: {expected}",
+            args.name
+        )));
+    }
+    let options = sql::plan::session_options(&args.session)?;
+    let Policy::Uniform(spec) = &options.placement else {
+        return Err(Failure::input(format!(
+            "--placement {}: an executor takes a tier, a node or weights",
+            options.placement
+        )));
+    };
+    let placement = spec.resolve(&options.topology).map_err(Failure::input)?;
+    sql::quiet_workers();
+    if args.verbose {
+        print_log();
+    }
+    let options = ExecutorOptions {
+        scheduler: args.url.scheduler.clone(),
+        name: name.into(),
+        listen: args.listen,
+        external_host: args.external_host.clone(),
+        threads: options.engine.threads,
+        work_dir: args.work_dir.clone(),
+        topology: options.topology,
+        backend: options.backend,
+        page_size: options.page_size,
+        placement,
+    };
+    let line = format!("executor {name}\n");
+    let ready = || {
+        let _ = output::print(&line);
+    };
+    Ok(run_executor(options, ready, &stop::requested)?)
+}
+
+fn load(args: &ClusterLoadArgs) -> Result<(), Failure> {
+    let client = ClusterClient::new(&args.url.scheduler)?;
+    let tables = requests(args)?;
+    let names: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
+    let map = client.load(tables, &stop::requested)?;
+    for name in names {
+        let rows = map.usable(&name).map_err(Failure::runtime)?.1;
+        note!("table {name}: {rows} rows, {}", layout(&map, &name));
+    }
+    Ok(())
+}
+
+fn requests(args: &ClusterLoadArgs) -> Result<Vec<TableRequest>, Failure> {
+    if ["ssb", "tpch", "tpcds"].contains(&args.what.as_str()) {
+        if args.by.is_some() || args.name.is_some() || args.everywhere {
+            return Err(Failure::input(format!(
+                "{}: the tables of a benchmark have names and layouts of their own; leave out \
+                 --name, --by and --everywhere",
+                args.what
+            )));
+        }
+        return Ok(benchmark_tables(
+            &args.what,
+            args.sf,
+            args.shards,
+            args.replicas,
+        )?);
+    }
+    let path = Path::new(&args.what);
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy());
+    let name = args.name.clone().or_else(|| stem.map(Into::into));
+    Ok(vec![TableRequest {
+        name: name.unwrap_or_default().to_ascii_lowercase(),
+        source: RowSource::parquet(path)?,
+        by: args.by.clone(),
+        shards: args.shards,
+        replicas: args.replicas,
+    }])
+}
+
+/// Where the rows of a table are, as text.
+fn layout(map: &ClusterMap, name: &str) -> String {
+    match map.tables.get(name).map(|table| &table.layout) {
+        Some(Layout::Sharded { by, holders }) => {
+            let copies = holders.first().map_or(0, Vec::len);
+            format!("{} shards by {by} on {copies} nodes each", holders.len())
+        }
+        _ => "on every node".into(),
+    }
+}
+
+fn query(args: &SqlArgs) -> Result<(), Failure> {
+    let format: Option<Format> = match args.format.as_str() {
+        "table" => None,
+        "csv" | "json" | "jsonl" => Some(args.format.parse().map_err(Failure::input)?),
+        other => {
+            return Err(Failure::input(format!(
+                "--format {other}: expected table, csv, json or jsonl"
+            )));
+        }
+    };
+    let client = ClusterClient::new(&args.url.scheduler)?;
+    if args.explain {
+        return output::print(&client.explain(&args.query, &stop::requested)?);
+    }
+    let answer = client.run(&args.query, &stop::requested)?;
+    match format {
+        None => output::print(&table(&answer)?)?,
+        Some(format) => output::print_bytes(&rows(&answer, format)?)?,
+    }
+    if args.timing {
+        note!("{:.1} ms", answer.time.as_secs_f64() * 1e3);
+    }
+    Ok(())
+}
+
+fn table(answer: &Answer) -> Result<String, Failure> {
+    let options = FormatOptions::default()
+        .with_null("NULL")
+        .with_display_error(false);
+    let empty = [RecordBatch::new_empty(answer.schema.clone())];
+    let batches = match answer.batches.is_empty() {
+        true => &empty[..],
+        false => &answer.batches,
+    };
+    let text = pretty_format_batches_with_options(batches, &options);
+    Ok(format!("{}\n", text.map_err(Failure::runtime)?))
+}
+
+fn rows(answer: &Answer, format: Format) -> Result<Vec<u8>, Failure> {
+    let failed = |e| sql::open::failure(e, None);
+    let options = WriteOptions::new(format, false);
+    let mut writer = BatchWriter::new(Vec::new(), &answer.schema, options).map_err(failed)?;
+    for batch in &answer.batches {
+        writer.write(batch).map_err(failed)?;
+    }
+    writer.finish().map_err(failed)
+}
+
+fn status(args: &ClusterStatusArgs) -> Result<(), Failure> {
+    let map = ClusterClient::new(&args.url.scheduler)?.map()?;
+    match args.json {
+        true => output::print_json(&map),
+        false => output::print(&described(&map)),
+    }
+}
+
+fn described(map: &ClusterMap) -> String {
+    let mut text = String::new();
+    // Writing to a text does not fail.
+    for (name, state) in &map.nodes {
+        let _ = match state.alive {
+            true => writeln!(text, "node {name}: {} threads", state.threads),
+            false => writeln!(
+                text,
+                "node {name}: no report for {} s",
+                state.silent_ms / 1000
+            ),
+        };
+        for (table, held) in &state.tables {
+            let rows: u64 = held.rows.values().sum();
+            let size = Bytes(held.size_bytes).rounded();
+            let _ = match &held.error {
+                Some(error) => writeln!(text, "  {table}: {error}"),
+                None => writeln!(text, "  {table}: {rows} rows, {size}, {}", held.pages),
+            };
+        }
+    }
+    for name in map.tables.keys() {
+        let _ = match map.usable(name) {
+            Ok((_, rows)) => writeln!(text, "table {name}: {rows} rows, {}", layout(map, name)),
+            Err(why) => writeln!(text, "table {name}: {why}"),
+        };
+    }
+    text
+}

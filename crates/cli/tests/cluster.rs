@@ -1,0 +1,463 @@
+//! `tierloom cluster` as processes: answers, faults and what is refused.
+#![cfg(feature = "cluster")]
+
+mod common;
+
+use common::{Ended, command, end_of, tierloom};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tierloom_cluster::{Answer, ClusterClient, ClusterError, ClusterMap, Layout};
+use tierloom_engine::answer::to_text;
+use tierloom_engine::arrow::array::RecordBatch;
+use tierloom_tpc::Benchmark;
+use tierloom_workloads::ssb::{self, SsbConfig};
+
+/// Time after which a statement counts as hung.
+const HUNG: Duration = Duration::from_secs(120);
+
+/// Time in which a lost shard must be an error.
+const NOTICED: Duration = Duration::from_secs(10);
+
+/// Scale factor of all generated data; answers for it are stored.
+const SF: f64 = 0.01;
+
+/// Clusters have many processes and limits on time: one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A process that is killed at the end of its test.
+struct Process(Child);
+
+impl Process {
+    /// Starts the program and returns the rest of its first line behind `word`.
+    fn start(folder: &Path, args: &[&str], word: &str) -> (Process, String) {
+        let mut child = command(folder, args).spawn().expect("the binary starts");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("piped");
+        BufReader::new(out).read_line(&mut line).expect("readable");
+        let Some(rest) = line.trim().strip_prefix(word) else {
+            panic!("{args:?}: {line:?}\n{}", end_of(child).stderr);
+        };
+        let mut errors = child.stderr.take().expect("piped");
+        // A full pipe would block it.
+        std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
+        (Process(child), rest.trim().to_owned())
+    }
+
+    fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A scheduler and executors `a`, `b`, `c`, ... with one thread each.
+struct Cluster {
+    folder: TempDir,
+    url: String,
+    scheduler: Process,
+    executors: Vec<Process>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Cluster {
+    fn start(executors: usize) -> Cluster {
+        // A failed test leaves nothing behind that matters to the next one.
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (scheduler, url) = scheduler(folder.path(), "127.0.0.1:0");
+        let mut cluster = Cluster {
+            folder,
+            url,
+            scheduler,
+            executors: Vec::new(),
+            _alone: alone,
+        };
+        for name in ["a", "b", "c", "d", "e"].into_iter().take(executors) {
+            cluster.add(name);
+        }
+        cluster
+    }
+
+    fn add(&mut self, name: &str) {
+        let args = ["--name", name, "--threads", "1"];
+        let args = [
+            &["cluster", "executor", "--scheduler", &self.url],
+            &args[..],
+        ];
+        let (executor, _) = Process::start(self.folder.path(), &args.concat(), "executor");
+        self.executors.push(executor);
+    }
+
+    fn run(&self, args: &[&str]) -> Ended {
+        let head = ["cluster", args[0], "--scheduler", &self.url];
+        tierloom(self.folder.path(), &[&head, &args[1..]].concat())
+    }
+
+    fn load(&self, args: &[&str]) {
+        self.run(&[&["load"], args].concat()).with_code(0);
+    }
+
+    fn client(&self) -> ClusterClient {
+        ClusterClient::new(&self.url).expect("a URL")
+    }
+
+    fn map(&self) -> ClusterMap {
+        self.client().map().expect("the scheduler answers")
+    }
+
+    /// The rows of a query, which must end in time.
+    fn answer(&self, sql: &str) -> Result<Answer, ClusterError> {
+        let start = Instant::now();
+        let answer = self.client().run(sql, &|| start.elapsed() > HUNG);
+        if let Err(ClusterError::Interrupted) = answer {
+            panic!("hung: {sql}");
+        }
+        answer
+    }
+
+    fn text(&self, sql: &str) -> String {
+        let answer = self.answer(sql).unwrap_or_else(|e| panic!("{sql}\n{e}"));
+        text_of(&answer)
+    }
+
+    /// Waits until `seen` holds for the map, at most as long as a loss may go unnoticed.
+    fn until(&self, seen: impl Fn(&ClusterMap) -> bool) {
+        let start = Instant::now();
+        while !seen(&self.map()) {
+            assert!(start.elapsed() < NOTICED * 2, "{:?}", self.map());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn scheduler(folder: &Path, listen: &str) -> (Process, String) {
+    let args = ["cluster", "scheduler", "--listen", listen];
+    let args = [&args[..], &["--tables", "tables.json"]].concat();
+    Process::start(folder, &args, "scheduler")
+}
+
+/// The rows as CSV with a header, also of an answer without rows.
+fn text_of(answer: &Answer) -> String {
+    let mut batches = vec![RecordBatch::new_empty(answer.schema.clone())];
+    batches.extend(answer.batches.clone());
+    to_text(&batches).expect("all types have a text form")
+}
+
+/// Checks all queries of a benchmark against DuckDB's stored answers.
+fn check(cluster: &Cluster, benchmark: Benchmark) {
+    let mut wrong = Vec::new();
+    for query in tierloom_tpc::queries(benchmark) {
+        let stored = tierloom_tpc::stored_answer(query, SF).expect("an answer is stored");
+        let outcome = match cluster.answer(&query.sql(SF)) {
+            Ok(answer) => {
+                tierloom_tpc::compare(query.id, stored, &answer.batches).map_err(|e| e.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(why) = outcome {
+            wrong.push(format!("{}: {why}", query.id));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn check_ssb(cluster: &Cluster) {
+    let config = SsbConfig::new(SF, 1).expect("a scale factor");
+    for query in ssb::queries() {
+        let stored = ssb::golden_answer(&config, query.id).expect("an answer is stored");
+        assert_eq!(cluster.text(query.sql), stored, "{}", query.id);
+    }
+}
+
+fn sums(map: &ClusterMap, table: &str) -> u64 {
+    let mut shards = std::collections::BTreeMap::new();
+    for held in map.nodes.values().filter_map(|n| n.tables.get(table)) {
+        shards.extend(held.rows.clone());
+    }
+    shards.values().sum()
+}
+
+#[test]
+fn ssb_and_tpch_answers_are_those_of_one_process_on_one_to_three_executors() {
+    for (executors, shards) in [(1, "3"), (2, "7"), (3, "16")] {
+        let cluster = Cluster::start(executors);
+        for benchmark in ["ssb", "tpch"] {
+            // Both have tables `part`, `supplier` and `customer`.
+            cluster.load(&[benchmark, "--sf", "0.01", "--shards", shards]);
+            match benchmark {
+                "ssb" => check_ssb(&cluster),
+                _ => check(&cluster, Benchmark::TpcH),
+            }
+        }
+        for table in ["lineorder", "lineitem", "orders", "part"] {
+            let rows = sums(&cluster.map(), table);
+            let counted = cluster.text(&format!("SELECT count(*) FROM {table}"));
+            assert_eq!(counted, format!("count(*)\n{rows}\n"), "{table}");
+            let twice = format!(
+                "SELECT count(*) FROM (SELECT * FROM {table} UNION ALL SELECT * FROM {table})"
+            );
+            assert_eq!(cluster.text(&twice), format!("count(*)\n{}\n", 2 * rows));
+        }
+        assert!(sums(&cluster.map(), "lineorder") > 50_000);
+    }
+}
+
+#[test]
+fn tpcds_answers_are_those_of_one_process() {
+    let cluster = Cluster::start(2);
+    cluster.load(&["tpcds", "--sf", "0.01", "--shards", "5"]);
+    check(&cluster, Benchmark::TpcDs);
+}
+
+#[test]
+fn a_killed_executor_changes_no_answer_if_its_shards_have_copies() {
+    let mut cluster = Cluster::start(3);
+    cluster.load(&["ssb", "--sf", "0.01", "--shards", "7", "--replicas", "2"]);
+    let sql = ssb::query("q2.1").expect("a query").sql;
+    let before = cluster.text(sql);
+    // In the middle of statements, not between two.
+    let url = cluster.url.clone();
+    let asking = std::thread::spawn(move || {
+        let client = ClusterClient::new(&url).expect("a URL");
+        let start = Instant::now();
+        let ask = |_| client.run(sql, &|| start.elapsed() > HUNG);
+        (0..40).map(ask).collect::<Vec<_>>()
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    cluster.executors[1].kill();
+    // The next process of the node comes while it is not yet missed.
+    cluster.add("b");
+    cluster.until(|map| map.nodes["b"].tables.len() == 5);
+    cluster.executors[2].kill();
+    for answer in asking.join().expect("no panic") {
+        let answer = answer.unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(text_of(&answer), before);
+    }
+    check_ssb(&cluster);
+}
+
+#[test]
+fn a_shard_without_a_holder_is_one_error_in_time_that_names_shard_and_node() {
+    let mut cluster = Cluster::start(2);
+    cluster.load(&["ssb", "--sf", "0.01", "--shards", "4"]);
+    let sql = "SELECT sum(lo_revenue) FROM lineorder";
+    cluster.text(sql);
+    cluster.executors[1].kill();
+    let start = Instant::now();
+    // Statements of the first seconds meet an executor that was not yet missed.
+    while start.elapsed() < NOTICED {
+        let asked = Instant::now();
+        let error = cluster.answer(sql).expect_err("half of the rows are lost");
+        let text = error.to_string();
+        for part in ["shard 2 of lineorder", "b (does not answer)"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(asked.elapsed() < NOTICED, "{:?}: {text}", asked.elapsed());
+    }
+    let ended = cluster.run(&["sql", sql]).with_code(1);
+    let error = ended.one_error();
+    assert!(error.contains("shard 2 of lineorder"), "{error}");
+    assert!(error.contains("b (does not answer)"), "{error}");
+    // What is left can still be read.
+    assert_eq!(
+        cluster.text("SELECT count(*) FROM \"date\""),
+        "count(*)\n2556\n"
+    );
+    // The node comes back and loads its shards again.
+    cluster.add("b");
+    cluster.until(|map| map.usable("lineorder").is_ok());
+    check_ssb(&cluster);
+}
+
+#[test]
+fn an_executor_that_stops_answering_is_an_error_and_not_a_hang() {
+    let mut cluster = Cluster::start(2);
+    cluster.load(&["ssb", "--sf", "0.01", "--shards", "4"]);
+    let stop = |signal: &str, process: &Process| {
+        let pid = process.0.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.expect("kill").success());
+    };
+    stop("-STOP", &cluster.executors[1]);
+    let start = Instant::now();
+    let error = cluster.answer("SELECT sum(lo_tax) FROM lineorder");
+    let text = error.expect_err("the node is stopped").to_string();
+    assert!(
+        start.elapsed() < NOTICED * 2,
+        "{:?}: {text}",
+        start.elapsed()
+    );
+    stop("-CONT", &cluster.executors[1]);
+    cluster.executors[1].kill();
+}
+
+#[test]
+fn tables_survive_the_scheduler_and_executors_find_the_next_one() {
+    let mut cluster = Cluster::start(2);
+    cluster.load(&["ssb", "--sf", "0.01", "--shards", "3"]);
+    let before = cluster.map();
+    let listen = cluster.url.trim_start_matches("http://").to_owned();
+    cluster.scheduler.kill();
+    let error = cluster.answer("SELECT count(*) FROM part").unwrap_err();
+    assert!(error.to_string().contains("does not answer"), "{error}");
+    let (next, url) = scheduler(cluster.folder.path(), &listen);
+    assert_eq!(url, cluster.url);
+    cluster.scheduler = next;
+    cluster.until(|map| map.nodes.values().filter(|node| node.alive).count() == 2);
+    cluster.until(|map| map.usable("lineorder").is_ok());
+    assert_eq!(cluster.map().tables, before.tables);
+    check_ssb(&cluster);
+}
+
+#[test]
+fn files_are_sharded_by_a_column_or_everywhere_and_joined_where_they_lie() {
+    let cluster = Cluster::start(2);
+    let folder = cluster.folder.path();
+    tierloom(folder, &["generate", "tpch", "--sf", "0.01", "-o", "made"]).with_code(0);
+    for (table, layout) in [
+        ("orders", &["--by", "o_orderkey"][..]),
+        ("lineitem", &["--by", "l_orderkey"]),
+        ("customer", &["--everywhere"]),
+    ] {
+        let path = format!("made/{table}.parquet");
+        cluster.load(&[&[path.as_str(), "--shards", "5"], layout].concat());
+    }
+    let map = cluster.map();
+    let Layout::Sharded { holders, .. } = &map.tables["orders"].layout else {
+        panic!("orders is not sharded");
+    };
+    assert_eq!(holders.len(), 5);
+    let q03 = &tierloom_tpc::query(Benchmark::TpcH, "q03").unwrap()[0];
+    let answer = cluster.answer(&q03.sql(SF)).unwrap();
+    let stored = tierloom_tpc::stored_answer(q03, SF).unwrap();
+    tierloom_tpc::compare(q03.id, stored, &answer.batches).unwrap();
+    let explained = cluster
+        .run(&["sql", "--explain", &q03.sql(SF)])
+        .with_code(0);
+    let text = explained.stdout;
+    let plans = text.lines().filter(|line| line.starts_with("node plan"));
+    assert_eq!(plans.count(), 1, "{text}");
+    assert!(text.contains("orders on a: shards"), "{text}");
+    assert!(text.contains("pages: node 0: 100%"), "{text}");
+    let status = cluster.run(&["status"]).with_code(0).stdout;
+    assert!(
+        status.contains("table orders: 15000 rows, 5 shards by o_orderkey"),
+        "{status}"
+    );
+    assert!(status.contains("node a: 1 threads"), "{status}");
+}
+
+#[test]
+fn nothing_of_the_fact_table_leaves_its_node_in_ssb() {
+    let cluster = Cluster::start(1);
+    cluster.load(&["ssb", "--sf", "0.01", "--shards", "2"]);
+    for query in ssb::queries() {
+        let ended = cluster.run(&["sql", "--explain", query.sql]).with_code(0);
+        let text = ended.stdout;
+        let (nodes, last) = text.split_once("final plan").expect(&text);
+        assert_eq!(
+            nodes.matches("node plan").count(),
+            1,
+            "{}\n{text}",
+            query.id
+        );
+        assert!(nodes.contains("AggregateExec: mode=Partial"), "{text}");
+        assert!(!last.contains("HashJoinExec"), "{}\n{text}", query.id);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_one_error_before_anything_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let nobody = "http://127.0.0.1:1";
+    for (args, code, part) in [
+        (
+            &["sql", "SELECT 1", "--scheduler", "here"][..],
+            2,
+            "is no URL of a scheduler",
+        ),
+        (
+            &["sql", "SELECT 1", "--format", "arrow"],
+            2,
+            "expected table, csv, json or jsonl",
+        ),
+        (
+            &["sql", "SELECT 1", "--scheduler", nobody],
+            1,
+            "does not answer",
+        ),
+        (&["status", "--scheduler", nobody], 1, "does not answer"),
+        (&["load", "absent.parquet"], 2, "cannot read"),
+        (
+            &["load", "ssb", "--by", "lo_orderkey"],
+            2,
+            "have names and layouts of their own",
+        ),
+        (&["load", "ssb", "--sf", "0"], 2, "scale factor"),
+        (
+            &["executor", "--name", "a b"],
+            2,
+            "expected letters, digits",
+        ),
+        (
+            &["executor", "--name", "a", "--placement", "tier"],
+            2,
+            "takes a tier, a node or weights",
+        ),
+    ] {
+        let ended = tierloom(folder.path(), &[&["cluster"], args].concat()).with_code(code);
+        let error = ended.one_error();
+        assert!(error.contains(part), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn statements_that_are_no_queries_and_tables_that_are_not_there_are_errors() {
+    let mut cluster = Cluster::start(0);
+    let refused = cluster.run(&["load", "ssb", "--sf", "0.01"]).with_code(2);
+    assert!(refused.one_error().contains("no executor has reported yet"));
+    cluster.add("a");
+    let refused = cluster
+        .run(&["load", "ssb", "--replicas", "2"])
+        .with_code(2);
+    assert!(refused.one_error().contains("2 replicas need 2 executors"));
+    for (sql, part) in [
+        ("SELECT * FROM absent", "absent"),
+        ("CREATE TABLE t AS SELECT 1", "queries only"),
+        ("SELEC 1", "SELEC"),
+    ] {
+        let ended = cluster.run(&["sql", sql]).with_code(2);
+        assert!(ended.one_error().contains(part), "{sql}: {}", ended.stderr);
+    }
+    assert_eq!(
+        cluster
+            .run(&["sql", "SELECT 1 AS one", "--format", "csv"])
+            .stdout,
+        "one\n1\n"
+    );
+    let report = r#"{"version":"0.0.1/1","node":"old","process":1,"threads":1,"tables":{}}"#;
+    let answer = ureq::post(format!("{}/tierloom/report", cluster.url))
+        .header("Content-Type", "application/json")
+        .config()
+        .http_status_as_error(false)
+        .build()
+        .send(report);
+    let mut answer = answer.expect("an answer");
+    assert_eq!(answer.status().as_u16(), 409);
+    let said = answer.body_mut().read_to_string().expect("a text");
+    assert!(
+        said.contains("a process of 0.0.1/1 asks to take part"),
+        "{said}"
+    );
+    let ended = cluster.run(&["executor", "--name", "a"]).with_code(2);
+    assert!(ended.one_error().contains("another executor is named a"));
+}

@@ -1,0 +1,210 @@
+//! A cluster from the side of its users.
+
+use crate::error::ClusterError;
+use crate::http::RegistryClient;
+use crate::map::{ClusterMap, Layout, LoadRequest, TableRequest, VERSION};
+use crate::session::ClusterSession;
+use crate::spread::Distributed;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+/// Time between two looks while tables are being loaded.
+const LOADING_LOOK: Duration = Duration::from_millis(200);
+
+/// The rows of a statement.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Their columns.
+    pub schema: SchemaRef,
+    /// The rows.
+    pub batches: Vec<RecordBatch>,
+    /// Time from the statement's text to its last row.
+    pub time: Duration,
+}
+
+/// A session on a cluster.
+pub struct ClusterClient {
+    registry: RegistryClient,
+}
+
+impl ClusterClient {
+    /// A session with the scheduler at `url`, as `http://HOST:PORT`.
+    ///
+    /// # Errors
+    /// [`ClusterError::Input`] for a text that is no such URL.
+    pub fn new(url: &str) -> Result<Self, ClusterError> {
+        Ok(ClusterClient {
+            registry: RegistryClient::new(url)?,
+        })
+    }
+
+    /// All tables and nodes.
+    ///
+    /// # Errors
+    /// [`ClusterError::Failed`] if the scheduler does not answer.
+    pub fn map(&self) -> Result<ClusterMap, ClusterError> {
+        self.registry.map()
+    }
+
+    /// Has the nodes load tables, and waits until all of them are there.
+    ///
+    /// # Errors
+    /// [`ClusterError::Input`] for a column that is not there or too few nodes; nothing is changed
+    /// then. [`ClusterError::Failed`] if a node cannot load its part, or stops answering;
+    /// [`ClusterError::Interrupted`] when `stop` says so.
+    pub fn load(
+        &self,
+        tables: Vec<TableRequest>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<ClusterMap, ClusterError> {
+        for table in &tables {
+            if let Some(by) = &table.by {
+                table
+                    .source
+                    .column_type(by)
+                    .map_err(|e| ClusterError::input(format!("table {}: {e}", table.name)))?;
+            }
+        }
+        let names: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
+        let mut map = self.registry.load(&LoadRequest {
+            version: VERSION.into(),
+            tables,
+        })?;
+        loop {
+            let missing: Vec<String> = names.iter().filter_map(|n| missing(&map, n)).collect();
+            if missing.is_empty() {
+                return Ok(map);
+            }
+            if let Some(failed) = failure(&map, &names) {
+                return Err(ClusterError::Failed(failed));
+            }
+            if stop() {
+                return Err(ClusterError::Interrupted);
+            }
+            std::thread::sleep(LOADING_LOOK);
+            map = self.registry.map()?;
+        }
+    }
+
+    /// Runs a query.
+    ///
+    /// # Errors
+    /// [`ClusterError::Input`] for a text that is no query on the tables of the cluster,
+    /// [`ClusterError::Failed`] if it fails while it runs, [`ClusterError::Interrupted`] when
+    /// `stop` says so.
+    pub fn run(&self, sql: &str, stop: &(dyn Fn() -> bool + Sync)) -> Result<Answer, ClusterError> {
+        let start = Instant::now();
+        let session = ClusterSession::new(&self.registry)?;
+        let logical = session.logical(sql)?;
+        let (schema, batches) = session.rows(logical, stop)?;
+        Ok(Answer {
+            schema,
+            batches,
+            time: start.elapsed(),
+        })
+    }
+
+    /// How a query would run: its node plans, who runs them and where the pages of their tables
+    /// are, and its final plan. Subqueries that give one value are run for it.
+    ///
+    /// # Errors
+    /// Same as [`ClusterClient::run`].
+    pub fn explain(
+        &self,
+        sql: &str,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<String, ClusterError> {
+        let session = ClusterSession::new(&self.registry)?;
+        let logical = session.logical(sql)?;
+        let logical = session.without_subqueries(logical, stop)?;
+        let (_, plan) = session.distributed(logical, stop)?;
+        Ok(described(&plan, &session.map))
+    }
+}
+
+/// What is still missing of a table on nodes that are alive.
+fn missing(map: &ClusterMap, name: &str) -> Option<String> {
+    if let Err(text) = map.usable(name) {
+        return Some(text);
+    }
+    let entry = map.tables.get(name)?;
+    let behind = map.nodes.iter().find(|(node, state)| {
+        let holds = match &entry.layout {
+            Layout::Everywhere => true,
+            Layout::Sharded { holders, .. } => holders.iter().flatten().any(|h| h == *node),
+        };
+        let held = state.tables.get(name);
+        state.alive && holds && held.is_none_or(|h| h.generation != entry.generation)
+    });
+    behind.map(|(node, _)| format!("{node} is still loading {name}"))
+}
+
+/// Why some of the tables cannot be loaded; `None` while they may.
+fn failure(map: &ClusterMap, names: &[String]) -> Option<String> {
+    for name in names {
+        let entry = map.tables.get(name)?;
+        for (node, state) in &map.nodes {
+            let held = state.tables.get(name);
+            let held = held.filter(|held| held.generation == entry.generation);
+            if let Some(error) = held.and_then(|held| held.error.as_ref()) {
+                return Some(format!("node {node} could not load table {name}: {error}"));
+            }
+        }
+        if let Layout::Sharded { holders, .. } = &entry.layout {
+            let silent = holders.iter().flatten().find(|node| {
+                let state = map.nodes.get(*node);
+                state.is_none_or(|state| !state.alive)
+            });
+            if let Some(node) = silent {
+                return Some(format!("node {node} does not answer while it loads {name}"));
+            }
+        }
+    }
+    None
+}
+
+fn described(plan: &Distributed, map: &ClusterMap) -> String {
+    let mut text = String::new();
+    for (index, node) in plan.nodes.iter().enumerate() {
+        let header = &node.header;
+        // Writing to a text does not fail.
+        let _ = match header.holders.is_empty() {
+            true => writeln!(text, "node plan {}, on one node:", index + 1),
+            false => writeln!(
+                text,
+                "node plan {}, on {} shards where they lie:",
+                index + 1,
+                header.shards.len()
+            ),
+        };
+        node.text.lines().for_each(|line| {
+            let _ = writeln!(text, "  {line}");
+        });
+        for table in &header.tables {
+            for (name, state) in &map.nodes {
+                let Some(held) = state.tables.get(&table.name) else {
+                    continue;
+                };
+                let shards: Vec<String> = held.rows.keys().map(u32::to_string).collect();
+                let part = match table.sharded {
+                    true => format!("shards {}", shards.join(",")),
+                    false => "all rows".into(),
+                };
+                let pages = &held.pages;
+                let _ = writeln!(text, "  {} on {name}: {part}; pages: {pages}", table.name);
+            }
+        }
+    }
+    match &plan.last {
+        None => text.push_str("no final plan: the rows of the nodes are the answer\n"),
+        Some(last) => {
+            text.push_str("final plan, on one node:\n");
+            last.lines().for_each(|line| {
+                let _ = writeln!(text, "  {line}");
+            });
+        }
+    }
+    text
+}

@@ -1,0 +1,204 @@
+//! Requests to the scheduler's registry: JSON over HTTP, on the port of the scheduler.
+
+use crate::error::ClusterError;
+use crate::map::{ClusterMap, LoadRequest, Report};
+use crate::metrics::exposition;
+use crate::registry::{Refusal, Registry};
+use axum::Json;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::Duration;
+use ureq::Agent;
+
+/// Longest request; a node's report has some hundred bytes for each table.
+const LONGEST_BODY: usize = 64 << 20;
+
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const MAP: &str = "/tierloom/map";
+const REPORT: &str = "/tierloom/report";
+const TABLES: &str = "/tierloom/tables";
+const METRICS: &str = "/metrics";
+
+/// The format of the metrics, for readers.
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+type Answer = Result<Json<ClusterMap>, (StatusCode, String)>;
+
+/// The requests that the scheduler answers beside those of Ballista.
+pub(crate) fn routes(registry: Arc<Registry>) -> axum::Router {
+    axum::Router::new()
+        .route(MAP, get(map))
+        .route(REPORT, post(report))
+        .route(TABLES, post(load))
+        .route(METRICS, get(metrics))
+        .layer(DefaultBodyLimit::max(LONGEST_BODY))
+        .with_state(registry)
+}
+
+async fn map(State(registry): State<Arc<Registry>>) -> Json<ClusterMap> {
+    Json(registry.map())
+}
+
+async fn report(State(registry): State<Arc<Registry>>, Json(report): Json<Report>) -> Answer {
+    registry.report(report).map(Json).map_err(refused)
+}
+
+async fn load(State(registry): State<Arc<Registry>>, Json(request): Json<LoadRequest>) -> Answer {
+    registry.load(request).map(Json).map_err(refused)
+}
+
+async fn metrics(State(registry): State<Arc<Registry>>) -> impl IntoResponse {
+    match exposition(&registry.map()) {
+        Ok(text) => Ok(([(CONTENT_TYPE, METRICS_TYPE)], text)),
+        Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
+    }
+}
+
+fn refused(why: Refusal) -> (StatusCode, String) {
+    match why {
+        Refusal::Conflict(text) => (StatusCode::CONFLICT, text),
+        Refusal::Bad(text) => (StatusCode::BAD_REQUEST, text),
+        Refusal::Failed(text) => (StatusCode::INTERNAL_SERVER_ERROR, text),
+    }
+}
+
+/// The registry of a scheduler, from another process.
+#[derive(Debug, Clone)]
+pub(crate) struct RegistryClient {
+    agent: Agent,
+    url: String,
+}
+
+impl RegistryClient {
+    /// For a scheduler at `http://HOST:PORT`.
+    ///
+    /// # Errors
+    /// [`ClusterError::Input`] for a text that is no such URL.
+    pub fn new(url: &str) -> Result<Self, ClusterError> {
+        let url = url.trim_end_matches('/');
+        let bad = || {
+            ClusterError::input(format!(
+                "{url:?} is no URL of a scheduler; expected one as http://127.0.0.1:50050"
+            ))
+        };
+        let rest = url.strip_prefix("http://").ok_or_else(bad)?;
+        let (host, port) = rest.rsplit_once(':').ok_or_else(bad)?;
+        if host.is_empty() || port.parse::<u16>().is_err() {
+            return Err(bad());
+        }
+        let config = Agent::config_builder()
+            .timeout_global(Some(PATIENCE))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None);
+        Ok(RegistryClient {
+            agent: config.build().into(),
+            url: url.into(),
+        })
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Host and port of the scheduler.
+    pub fn host_and_port(&self) -> (String, u16) {
+        let rest = self.url.trim_start_matches("http://");
+        let (host, port) = rest.rsplit_once(':').unwrap_or((rest, ""));
+        (host.into(), port.parse().unwrap_or_default())
+    }
+
+    /// All tables and nodes.
+    ///
+    /// # Errors
+    /// [`ClusterError::Failed`] if it does not answer.
+    pub fn map(&self) -> Result<ClusterMap, ClusterError> {
+        let answer = self.agent.get(format!("{}{MAP}", self.url)).call();
+        self.answer(answer)
+    }
+
+    /// Sends what a node holds.
+    ///
+    /// # Errors
+    /// [`ClusterError::Input`] if the node may not take part, else as [`RegistryClient::map`].
+    pub fn report(&self, report: &Report) -> Result<ClusterMap, ClusterError> {
+        self.post(REPORT, report)
+    }
+
+    /// Adds tables.
+    ///
+    /// # Errors
+    /// [`ClusterError::Input`] if that is not possible, else as [`RegistryClient::map`].
+    pub fn load(&self, request: &LoadRequest) -> Result<ClusterMap, ClusterError> {
+        self.post(TABLES, request)
+    }
+
+    fn post(&self, path: &str, body: &impl Serialize) -> Result<ClusterMap, ClusterError> {
+        let body = serde_json::to_vec(body).map_err(|e| ClusterError::Failed(e.to_string()))?;
+        let request = self.agent.post(format!("{}{path}", self.url));
+        let request = request.header("Content-Type", "application/json");
+        self.answer(request.send(&body[..]))
+    }
+
+    fn answer(
+        &self,
+        answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    ) -> Result<ClusterMap, ClusterError> {
+        let failed = |e: &dyn std::fmt::Display| {
+            ClusterError::Failed(format!(
+                "the scheduler at {} does not answer: {e}",
+                self.url
+            ))
+        };
+        let mut answer = answer.map_err(|e| failed(&e))?;
+        let body = answer.body_mut().with_config().limit(LONGEST_BODY as u64);
+        let text = body.read_to_vec().map_err(|e| failed(&e))?;
+        let said = || String::from_utf8_lossy(&text).into_owned();
+        match answer.status().as_u16() {
+            200 => serde_json::from_slice(&text).map_err(|e| {
+                ClusterError::Failed(format!("{} is no scheduler of tierloom: {e}", self.url))
+            }),
+            400 | 409 => Err(ClusterError::Input(said())),
+            404 => Err(ClusterError::Failed(format!(
+                "{} is no scheduler of tierloom",
+                self.url
+            ))),
+            other => Err(failed(&format!("{other} {}", said()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_url_is_refused_before_anything_is_sent() {
+        for bad in [
+            "",
+            "127.0.0.1:50050",
+            "https://a:1",
+            "http://a",
+            "http://:1",
+        ] {
+            assert!(RegistryClient::new(bad).is_err(), "{bad}");
+        }
+        let client = RegistryClient::new("http://host:50050/").unwrap();
+        assert_eq!(client.host_and_port(), ("host".into(), 50050));
+    }
+
+    #[test]
+    fn a_scheduler_that_is_not_there_is_one_error() {
+        let client = RegistryClient::new("http://127.0.0.1:1").unwrap();
+        let error = client.map().unwrap_err().to_string();
+        assert!(error.contains("the scheduler at http://127.0.0.1:1 does not answer"));
+    }
+}

@@ -1,0 +1,48 @@
+//! SQL on the placed tables of several machines, with Apache Ballista as scheduler.
+//!
+//! ```text
+//!   client     SQL ─ plan for one process ─ spread: node plans and a final plan ─► scheduler
+//!   scheduler  tables, shards and who holds them (registry) │ policy: a task goes to its shards
+//!   executor   node: loads its shards │ node plan over them: our operators │ final plan
+//! ```
+//! The client plans as one process would. `spread` finds the largest parts of the plan that each
+//! node can do on its own shards (joins with tables that every node has, joins of tables that are
+//! sharded by the key of the join, partial aggregation) and makes a leaf of each: a *node plan*.
+//! What is left becomes the *final plan*, one operator over the results of all nodes. Ballista sees
+//! leaves and that operator alone, so it cannot move rows of a table in another way.
+//!
+//! A shard is read where it lies or not at all: an executor that is asked for one it does not hold
+//! fails the statement.
+#![forbid(unsafe_code)]
+
+mod benchmark;
+mod client;
+mod codec;
+mod error;
+mod executor;
+mod functions;
+mod http;
+mod local;
+mod logging;
+mod map;
+mod metrics;
+mod node;
+mod plan;
+mod policy;
+mod registry;
+mod scan;
+mod scheduler;
+mod session;
+mod shard;
+mod source;
+mod spread;
+mod wire;
+
+pub use benchmark::benchmark_tables;
+pub use client::{Answer, ClusterClient};
+pub use error::ClusterError;
+pub use executor::{ExecutorOptions, run_executor};
+pub use logging::print_log;
+pub use map::{ClusterMap, HeldTable, Layout, NodeState, TableEntry, TableRequest};
+pub use scheduler::{SchedulerOptions, run_scheduler};
+pub use source::RowSource;

@@ -1,0 +1,351 @@
+//! Node plans and final plans on the node that runs them.
+
+use crate::codec::{PlanReader, plan_of};
+use crate::node::Node;
+use crate::wire::{Header, Message, ScanHeader};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
+    PhysicalExpr, PlanProperties,
+};
+use datafusion::physical_planner::DefaultPhysicalPlanner;
+use futures::StreamExt;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use tierloom_engine::PlacedScanExec;
+use tierloom_engine::star::fused_states;
+
+/// Rows per batch and morsel on a node.
+const BATCH_ROWS: usize = 16 * 1024;
+
+/// Reads node plans and final plans as operators of this node.
+#[derive(Debug)]
+pub(crate) struct OnNode(pub Arc<Node>);
+
+impl PlanReader for OnNode {
+    fn operator(
+        &self,
+        message: Message,
+        inputs: &[Arc<dyn ExecutionPlan>],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (shards, partitions) = match &message.header {
+            Header::NodePlan(header) if header.holders.is_empty() => (BTreeSet::new(), 1),
+            Header::NodePlan(header) => {
+                let shards: BTreeSet<u32> = header.shards.iter().copied().collect();
+                (shards, header.shards.len())
+            }
+            Header::FinalPlan => (BTreeSet::new(), 1),
+            Header::Scan(_) | Header::Input(_) => {
+                return internal_err!("an operator of a node plan came without its plan");
+            }
+        };
+        let Message { schema, plan, .. } = message;
+        let work = LocalWork {
+            node: Arc::clone(&self.0),
+            plan,
+            shards,
+        };
+        let inputs = inputs.to_vec();
+        Ok(Arc::new(LocalPlanExec::new(
+            work, schema, inputs, partitions,
+        )))
+    }
+}
+
+/// Reads the leaves of a plan: scans of this node's shards, and inputs.
+#[derive(Debug)]
+struct Leaves {
+    node: Arc<Node>,
+    shards: BTreeSet<u32>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+}
+
+impl Leaves {
+    fn scan(&self, scan: &ScanHeader) -> Result<Arc<dyn ExecutionPlan>> {
+        let shards = match scan.table.sharded {
+            true => self.shards.clone(),
+            false => BTreeSet::new(),
+        };
+        if scan.table.sharded && shards.is_empty() {
+            return internal_err!("no shard of {} was named", scan.table.name);
+        }
+        let table = self
+            .node
+            .group(&scan.table.name, scan.table.generation, &shards)?;
+        Ok(Arc::new(PlacedScanExec::new(
+            table,
+            Some(&scan.projection),
+            scan.limit,
+            self.node.threads(),
+            BATCH_ROWS,
+        )?))
+    }
+}
+
+impl PlanReader for Leaves {
+    fn operator(
+        &self,
+        message: Message,
+        _inputs: &[Arc<dyn ExecutionPlan>],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match &message.header {
+            Header::Scan(scan) => self.scan(scan),
+            Header::Input(index) => match self.inputs.get(*index) {
+                Some(input) => Ok(Arc::clone(input)),
+                None => internal_err!("a final plan has no input {index}"),
+            },
+            Header::NodePlan(_) | Header::FinalPlan => internal_err!("a node plan inside of one"),
+        }
+    }
+}
+
+/// What is to be done, where.
+#[derive(Debug, Clone)]
+struct LocalWork {
+    node: Arc<Node>,
+    plan: Arc<Vec<u8>>,
+    shards: BTreeSet<u32>,
+}
+
+impl LocalWork {
+    /// The operators that do it.
+    ///
+    /// # Errors
+    /// A shard that is not on this node; DataFusion's, from planning.
+    fn operators(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
+        let context = self.node.engine().context();
+        let leaves = Leaves {
+            node: Arc::clone(&self.node),
+            shards: self.shards.clone(),
+            inputs: inputs.to_vec(),
+        };
+        let plan = plan_of(&self.plan, &context.task_ctx(), Arc::new(leaves))?;
+        // Written for one partition. This chooses sides of joins by the rows that are here, adds
+        // partitions for all threads, and puts our operators in.
+        let planner = DefaultPhysicalPlanner::default();
+        let plan = planner.optimize_physical_plan(plan, &context.state(), |_, _| {})?;
+        // Final steps are in the final plan, so that the rule for star joins finds none here.
+        Ok(fused_states(&plan).unwrap_or(plan))
+    }
+
+    /// `context` with the settings of this node's engine, and what Ballista keeps in it.
+    fn context(&self, context: &TaskContext) -> Arc<TaskContext> {
+        let engine = self.node.engine().context().copied_config();
+        let mut config = context.session_config().clone();
+        config.options_mut().execution = engine.options().execution.clone();
+        config.options_mut().optimizer = engine.options().optimizer.clone();
+        Arc::new(TaskContext::new(
+            context.task_id(),
+            context.session_id(),
+            config,
+            context.scalar_functions().clone(),
+            context.higher_order_functions().clone(),
+            context.aggregate_functions().clone(),
+            context.window_functions().clone(),
+            context.runtime_env(),
+        ))
+    }
+}
+
+/// Runs a node plan over shards of this node, or a final plan over inputs.
+///
+/// A node plan has as many partitions as it has shards, because the scheduler counts so; which rows
+/// come from which of them means nothing.
+pub(crate) struct LocalPlanExec {
+    work: LocalWork,
+    schema: SchemaRef,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+    properties: Arc<PlanProperties>,
+    /// Made when the first partition starts, so that a missing shard fails the task and not the
+    /// executor's reading of it.
+    operators: Mutex<Option<Arc<dyn ExecutionPlan>>>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl LocalPlanExec {
+    fn new(
+        work: LocalWork,
+        schema: SchemaRef,
+        inputs: Vec<Arc<dyn ExecutionPlan>>,
+        partitions: usize,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&schema)),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        LocalPlanExec {
+            work,
+            schema,
+            inputs,
+            properties: Arc::new(properties),
+            operators: Mutex::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// The same work over other inputs.
+    fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Self {
+        let (work, schema) = (self.work.clone(), Arc::clone(&self.schema));
+        LocalPlanExec::new(work, schema, inputs, self.partitions())
+    }
+
+    fn partitions(&self) -> usize {
+        self.properties.output_partitioning().partition_count()
+    }
+
+    fn operators(&self) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut made = self
+            .operators
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = &*made {
+            return Ok(Arc::clone(plan));
+        }
+        let mut plan = self.work.operators(&self.inputs)?;
+        if plan.schema().fields().len() != self.schema.fields().len() {
+            return internal_err!("a node plan has other columns than the statement");
+        }
+        let count = plan.output_partitioning().partition_count();
+        if self.partitions() == 1 && count > 1 {
+            // All of them at the same time.
+            plan = Arc::new(CoalescePartitionsExec::new(plan));
+        }
+        *made = Some(Arc::clone(&plan));
+        Ok(plan)
+    }
+}
+
+/// The column without text that its rows do not have.
+///
+/// Rows of a text column share the text of all rows of their table, and results are written with
+/// all that their columns refer to.
+fn compact(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+        _ => Arc::clone(column),
+    }
+}
+
+impl ExecutionPlan for LocalPlanExec {
+    fn name(&self) -> &str {
+        "LocalPlanExec"
+    }
+
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.inputs.iter().collect()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        inputs: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.over(inputs)))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        inputs: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.over(inputs)))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let plan = self.operators()?;
+        let context = self.work.context(&context);
+        let count = plan.output_partitioning().partition_count();
+        let mine = (partition..count).step_by(self.partitions().max(1));
+        let streams = mine.map(|inner| plan.execute(inner, Arc::clone(&context)));
+        let streams = streams.collect::<Result<Vec<_>>>()?;
+        // The columns of a plan that was planned here may have other nullability.
+        let schema = Arc::clone(&self.schema);
+        let named = Arc::clone(&schema);
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let batches = futures::stream::iter(streams).flatten().map(move |batch| {
+            let batch = batch?;
+            metrics.record_output(batch.num_rows());
+            let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            let columns = batch.columns().iter().map(compact).collect();
+            let named = Arc::clone(&named);
+            RecordBatch::try_new_with_options(named, columns, &rows).map_err(DataFusionError::from)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn partition_statistics(&self, _partition: Option<usize>) -> Result<Arc<Statistics>> {
+        Ok(Arc::new(Statistics::new_unknown(&self.schema)))
+    }
+}
+
+impl fmt::Debug for LocalPlanExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalPlanExec")
+            .field("shards", &self.work.shards)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DisplayAs for LocalPlanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LocalPlanExec: shards={:?}", self.work.shards)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::StringViewArray;
+
+    #[test]
+    fn a_few_rows_of_a_text_column_are_sent_without_the_text_of_the_others() {
+        let long = |row: usize| format!("the comment of row number {row}");
+        let all: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..1000).map(long)));
+        let some = all.slice(500, 2);
+        let sent = compact(&some);
+        assert_eq!(sent.as_string_view(), some.as_string_view());
+        let bytes = |array: &ArrayRef| -> usize {
+            let buffers = array.as_string_view().data_buffers().iter();
+            buffers.map(|buffer| buffer.len()).sum()
+        };
+        assert!(bytes(&some) > 20_000, "{}", bytes(&some));
+        assert!(bytes(&sent) < 100, "{}", bytes(&sent));
+    }
+}

@@ -1,0 +1,29 @@
+//! Ballista's log, on stderr.
+
+use log::{LevelFilter, Log, Metadata, Record};
+
+struct ToStderr;
+
+static LOG: ToStderr = ToStderr;
+
+impl Log for ToStderr {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("ballista")
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if self.enabled(record.metadata()) {
+            eprintln!("{}: {}", record.level(), record.args());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// Prints from now on what Ballista says of jobs, tasks and executors, on stderr.
+pub fn print_log() {
+    // Fails if there is a logger already, which then gets the messages.
+    if log::set_logger(&LOG).is_ok() {
+        log::set_max_level(LevelFilter::Info);
+    }
+}

@@ -1,0 +1,250 @@
+//! What the scheduler knows: tables, and the reports of nodes. Tables survive a restart.
+
+use crate::map::{ClusterMap, Layout, LoadRequest, NodeState, Report, TableEntry, VERSION, assign};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tierloom_text::WholeFile;
+
+/// A node that has not reported for this long does not count as alive.
+pub(crate) const SILENCE: Duration = Duration::from_secs(3);
+
+/// Why a request was refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The process has another version, or another process uses its name.
+    Conflict(String),
+    /// It cannot be fulfilled as written.
+    Bad(String),
+    /// The scheduler could not do it.
+    Failed(String),
+}
+
+/// Tables and nodes.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    state: Mutex<Noted>,
+    /// Where the tables are kept.
+    file: Option<PathBuf>,
+}
+
+#[derive(Debug, Default)]
+struct Noted {
+    generation: u64,
+    tables: BTreeMap<String, TableEntry>,
+    nodes: BTreeMap<String, (Report, Instant)>,
+}
+
+impl Registry {
+    /// The tables that an earlier process has kept in `file`; none without a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is not one of such a process.
+    pub fn open(file: Option<&Path>) -> Result<Self, String> {
+        let mut state = Noted::default();
+        if let Some(path) = file.filter(|path| path.exists()) {
+            let bad = |e: &dyn std::fmt::Display| format!("{}: cannot read: {e}", path.display());
+            let text = std::fs::read(path).map_err(|e| bad(&e))?;
+            let kept: ClusterMap = serde_json::from_slice(&text).map_err(|e| bad(&e))?;
+            state.generation = kept.generation;
+            state.tables = kept.tables;
+        }
+        Ok(Registry {
+            state: Mutex::new(state),
+            file: file.map(Into::into),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, Noted> {
+        // Its parts are replaced as a whole, so a panic elsewhere leaves them consistent.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that is known now.
+    pub fn map(&self) -> ClusterMap {
+        let state = self.state();
+        let nodes = state.nodes.iter().map(|(name, (report, seen))| {
+            let silent = seen.elapsed();
+            let node = NodeState {
+                alive: silent < SILENCE,
+                silent_ms: silent.as_millis() as u64,
+                process: report.process,
+                threads: report.threads,
+                tables: report.tables.clone(),
+            };
+            (name.clone(), node)
+        });
+        ClusterMap {
+            generation: state.generation,
+            tables: state.tables.clone(),
+            nodes: nodes.collect(),
+        }
+    }
+
+    /// Takes a node's report.
+    ///
+    /// # Errors
+    /// [`Refusal::Conflict`] for another version, and for a name that another live process uses.
+    pub fn report(&self, report: Report) -> Result<ClusterMap, Refusal> {
+        check_version(&report.version)?;
+        let mut state = self.state();
+        if let Some((known, seen)) = state.nodes.get(&report.node)
+            && known.process != report.process
+            && seen.elapsed() < SILENCE
+        {
+            return Err(Refusal::Conflict(format!(
+                "another executor is named {}; give each its own name",
+                report.node
+            )));
+        }
+        let node = report.node.clone();
+        state.nodes.insert(node, (report, Instant::now()));
+        drop(state);
+        Ok(self.map())
+    }
+
+    /// Adds tables; the nodes that are alive now get their shards.
+    ///
+    /// # Errors
+    /// [`Refusal::Bad`] if there are too few nodes, [`Refusal::Failed`] if the tables cannot be
+    /// kept; nothing is changed then.
+    pub fn load(&self, request: LoadRequest) -> Result<ClusterMap, Refusal> {
+        check_version(&request.version)?;
+        let alive = self.map().nodes.into_iter().filter(|(_, node)| node.alive);
+        let alive: Vec<String> = alive.map(|(name, _)| name).collect();
+        let mut state = self.state();
+        let mut next = ClusterMap {
+            generation: state.generation + 1,
+            tables: state.tables.clone(),
+            nodes: BTreeMap::new(),
+        };
+        for table in request.tables {
+            let named = |e: String| Refusal::Bad(format!("table {}: {e}", table.name));
+            let holders = assign(&alive, table.shards, table.replicas).map_err(named)?;
+            let layout = match table.by {
+                None => Layout::Everywhere,
+                Some(by) => Layout::Sharded { by, holders },
+            };
+            let entry = TableEntry {
+                generation: next.generation,
+                source: table.source,
+                layout,
+            };
+            next.tables.insert(table.name, entry);
+        }
+        self.keep(&next).map_err(Refusal::Failed)?;
+        state.generation = next.generation;
+        state.tables = next.tables;
+        drop(state);
+        Ok(self.map())
+    }
+
+    fn keep(&self, map: &ClusterMap) -> Result<(), String> {
+        let Some(path) = &self.file else {
+            return Ok(());
+        };
+        let failed = |e: &dyn std::fmt::Display| format!("{}: cannot write: {e}", path.display());
+        let text = serde_json::to_vec_pretty(map).map_err(|e| failed(&e))?;
+        let mut file = WholeFile::create(path).map_err(|e| failed(&e))?;
+        std::io::Write::write_all(&mut file, &text).map_err(|e| failed(&e))?;
+        file.finish().map_err(|e| failed(&e)).map(drop)
+    }
+}
+
+fn check_version(version: &str) -> Result<(), Refusal> {
+    match version == VERSION {
+        true => Ok(()),
+        false => Err(Refusal::Conflict(format!(
+            "this cluster runs tierloom {VERSION}, and a process of {version} asks to take part"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::benchmark::benchmark_tables;
+
+    fn report(node: &str, process: u64) -> Report {
+        Report {
+            version: VERSION.into(),
+            node: node.into(),
+            process,
+            threads: 1,
+            tables: BTreeMap::new(),
+        }
+    }
+
+    fn ssb(shards: u32, replicas: u32) -> LoadRequest {
+        LoadRequest {
+            version: VERSION.into(),
+            tables: benchmark_tables("ssb", 0.01, shards, replicas).unwrap(),
+        }
+    }
+
+    #[test]
+    fn processes_of_another_version_and_of_the_same_name_are_refused() {
+        let registry = Registry::open(None).unwrap();
+        registry.report(report("a", 1)).unwrap();
+        registry.report(report("a", 1)).unwrap();
+        for (refused, part) in [
+            (report("a", 2), "another executor is named a"),
+            (
+                Report {
+                    version: "0.0.1/1".into(),
+                    ..report("b", 1)
+                },
+                "0.0.1/1 asks to take part",
+            ),
+        ] {
+            match registry.report(refused) {
+                Err(Refusal::Conflict(text)) => assert!(text.contains(part), "{text}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(registry.map().nodes.len(), 1);
+        let old = LoadRequest {
+            version: "0".into(),
+            ..ssb(1, 1)
+        };
+        assert!(matches!(registry.load(old), Err(Refusal::Conflict(_))));
+    }
+
+    #[test]
+    fn shards_are_spread_evenly_and_copies_are_on_different_nodes() {
+        let registry = Registry::open(None).unwrap();
+        assert!(matches!(registry.load(ssb(4, 1)), Err(Refusal::Bad(_))));
+        for (process, node) in ["a", "b", "c"].into_iter().enumerate() {
+            registry.report(report(node, process as u64)).unwrap();
+        }
+        assert!(matches!(registry.load(ssb(4, 4)), Err(Refusal::Bad(_))));
+        let map = registry.load(ssb(16, 2)).unwrap();
+        let Layout::Sharded { holders, .. } = &map.tables["lineorder"].layout else {
+            panic!("lineorder is not sharded");
+        };
+        assert_eq!(holders.len(), 16);
+        for node in ["a", "b", "c"] {
+            let first = holders.iter().filter(|nodes| nodes[0] == node).count();
+            assert!((5..=6).contains(&first), "{node} has {first}");
+        }
+        assert!(holders.iter().all(|n| n.len() == 2 && n[0] != n[1]));
+        assert_eq!(map.tables["part"].layout, Layout::Everywhere);
+        assert_eq!(map.tables["lineorder"].layout.groups_of("a").len(), 2);
+    }
+
+    #[test]
+    fn tables_survive_a_restart_and_a_damaged_file_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tables.json");
+        let registry = Registry::open(Some(&path)).unwrap();
+        registry.report(report("a", 1)).unwrap();
+        let before = registry.load(ssb(3, 1)).unwrap();
+        let again = Registry::open(Some(&path)).unwrap().map();
+        assert_eq!(again.tables, before.tables);
+        assert_eq!(again.generation, before.generation);
+        std::fs::write(&path, "{").unwrap();
+        let error = Registry::open(Some(&path)).unwrap_err();
+        assert!(error.contains("tables.json: cannot read"), "{error}");
+    }
+}
