@@ -19,8 +19,16 @@ pub(crate) struct RuntimeFilter {
 #[derive(Debug, Default)]
 pub(crate) struct ExecutionKeys {
     collected: OnceLock<KeyCollector>,
-    /// What the keys are for a column, by the table's address and the column's index.
-    compiled: Mutex<Vec<((usize, usize), Option<Keep>)>>,
+    compiled: Mutex<Vec<KeysOfColumn>>,
+}
+
+/// What the keys are for a column.
+#[derive(Debug)]
+struct KeysOfColumn {
+    /// Address of the table and index of the column.
+    column: (usize, usize),
+    /// `None` if the keys are no help.
+    keep: Option<Keep>,
 }
 
 impl RuntimeFilter {
@@ -75,11 +83,14 @@ impl ExecutionKeys {
         let keys = &self.collected.get()?.keys;
         let of = (Arc::as_ptr(table).addr(), column);
         let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        let keep = match compiled.iter().find(|(known, _)| *known == of) {
-            Some((_, keep)) => keep.clone(),
+        let keep = match compiled.iter().find(|known| known.column == of) {
+            Some(known) => known.keep.clone(),
             None => {
                 let keep = Keep::of_keys(table.columns()[column].coded()?, keys);
-                compiled.push((of, keep.clone()));
+                compiled.push(KeysOfColumn {
+                    column: of,
+                    keep: keep.clone(),
+                });
                 keep
             }
         };
