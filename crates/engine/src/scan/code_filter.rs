@@ -44,11 +44,13 @@ pub(super) struct CodeFilter {
     /// Index of the column in the table.
     column: usize,
     keep: Keep,
+    /// The share of the codes that pass: the filter with the smallest is best evaluated first.
+    share: f64,
 }
 
 /// Codes that pass.
 #[derive(Debug, Clone)]
-pub(super) enum Keep {
+enum Keep {
     Nothing,
     Range {
         low: u32,
@@ -61,9 +63,20 @@ pub(super) enum Keep {
 }
 
 impl CodeFilter {
-    /// A filter of the column at `column` of a table.
-    pub fn new(column: usize, keep: Keep) -> Self {
-        CodeFilter { column, keep }
+    fn new(column: usize, coded: &CodedColumn, keep: Keep) -> Self {
+        CodeFilter {
+            column,
+            share: keep.share(coded.code_count()),
+            keep,
+        }
+    }
+
+    /// The filter of the values of the column at `column` of `table` that are among `keys`; `None`
+    /// if all are, or there are too many.
+    pub fn of_keys(table: &PlacedTable, column: usize, keys: &Keys) -> Option<Self> {
+        let coded = table.columns()[column].coded()?;
+        let keep = Keep::of_keys(coded, keys)?;
+        Some(Self::new(column, coded, keep))
     }
 
     /// Compiles the conjuncts of `predicates` that can be evaluated on codes.
@@ -107,7 +120,7 @@ impl CodeFilter {
         // filter decides.
         let kept = caught(|| kept_codes(coded, field, conjunct)).ok()??;
         let keep = Keep::of(kept)?;
-        Some(CodeFilter { column, keep })
+        Some(CodeFilter::new(column, coded, keep))
     }
 
     /// Index of the column in the table.
@@ -115,11 +128,9 @@ impl CodeFilter {
         self.column
     }
 
-    /// What the filter costs and leaves, for the order in which filters are evaluated: the one that
-    /// leaves least comes first.
-    pub fn rank(&self, table: &PlacedTable) -> f64 {
-        let codes = table.columns()[self.column].coded();
-        self.keep.share(codes.map_or(1, CodedColumn::code_count))
+    /// The share of the column's codes that pass.
+    pub fn share(&self) -> f64 {
+        self.share
     }
 
     /// Drops the rows `start + position` that do not pass.
@@ -176,8 +187,8 @@ impl Keep {
         kept as f64 / codes.max(1) as f64
     }
 
-    /// The codes of the values that are among `keys`; `None` if all are, or there are too many.
-    pub fn of_keys(column: &CodedColumn, keys: &Keys) -> Option<Keep> {
+    /// See [`CodeFilter::of_keys`].
+    fn of_keys(column: &CodedColumn, keys: &Keys) -> Option<Keep> {
         match (keys, column.domain()) {
             (Keys::Integers(keys), Domain::Offset { base, last }) => {
                 let first = u64::from(column.nullable());

@@ -278,7 +278,7 @@ impl Morsels {
             let known = run.is_complete();
             if known && let Some(filter) = run.filter(table, *column) {
                 filters.push(filter);
-                filters.sort_by(|a, b| a.rank(table).total_cmp(&b.rank(table)));
+                filters.sort_by(|a, b| a.share().total_cmp(&b.share()));
                 *in_vain = 0;
             }
             !known

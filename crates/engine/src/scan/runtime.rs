@@ -1,6 +1,6 @@
 //! The keys of joins from their build sides to scans, for each execution.
 
-use super::code_filter::{CodeFilter, Keep};
+use super::code_filter::CodeFilter;
 use super::keys::KeyCollector;
 use crate::table::PlacedTable;
 use datafusion::execution::TaskContext;
@@ -28,7 +28,7 @@ struct KeysOfColumn {
     /// Address of the table and index of the column.
     column: (usize, usize),
     /// `None` if the keys are no help.
-    keep: Option<Keep>,
+    filter: Option<CodeFilter>,
 }
 
 impl RuntimeFilter {
@@ -83,17 +83,14 @@ impl ExecutionKeys {
         let keys = &self.collected.get()?.keys;
         let of = (Arc::as_ptr(table).addr(), column);
         let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        let keep = match compiled.iter().find(|known| known.column == of) {
-            Some(known) => known.keep.clone(),
-            None => {
-                let keep = Keep::of_keys(table.columns()[column].coded()?, keys);
-                compiled.push(KeysOfColumn {
-                    column: of,
-                    keep: keep.clone(),
-                });
-                keep
-            }
-        };
-        keep.map(|keep| CodeFilter::new(column, keep))
+        if let Some(known) = compiled.iter().find(|known| known.column == of) {
+            return known.filter.clone();
+        }
+        let filter = CodeFilter::of_keys(table, column, keys);
+        compiled.push(KeysOfColumn {
+            column: of,
+            filter: filter.clone(),
+        });
+        filter
     }
 }
