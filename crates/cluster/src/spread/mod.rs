@@ -29,6 +29,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable, replace_children_if_
 use place::{Place, place_of};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tierloom_engine::{final_step, partial_step};
 
 /// A statement as the scheduler gets it, and as text.
 pub(crate) struct Distributed {
@@ -199,25 +200,9 @@ impl Cutter {
         if !matches!(place, Place::Sharded { .. }) {
             return Ok(None);
         }
-        let partial = AggregateExec::try_new(
-            AggregateMode::Partial,
-            Arc::new(aggregate.group_expr().clone()),
-            aggregate.aggr_expr().to_vec(),
-            aggregate.filter_expr().to_vec(),
-            Arc::clone(aggregate.input()),
-            aggregate.input_schema(),
-        )?;
-        let partial: Arc<dyn ExecutionPlan> = Arc::new(partial);
+        let partial: Arc<dyn ExecutionPlan> = Arc::new(partial_step(aggregate)?);
         let states = InputExec::new(self.leaves.len(), partial.schema());
-        let last = AggregateExec::try_new(
-            AggregateMode::Final,
-            Arc::new(aggregate.group_expr().as_final()),
-            aggregate.aggr_expr().to_vec(),
-            aggregate.filter_expr().to_vec(),
-            Arc::new(states),
-            aggregate.input_schema(),
-        )?;
-        let last = last.with_limit_options(aggregate.limit_options());
+        let last = final_step(aggregate, Arc::new(states))?;
         // The operators above were planned with these columns.
         if last.schema() != aggregate.schema() {
             return Ok(None);

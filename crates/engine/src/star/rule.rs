@@ -10,6 +10,7 @@ use super::exec::StarExec;
 use super::finish::Finish;
 use super::lower::lower;
 use crate::breakdown::caught;
+use crate::steps::{final_step, partial_step};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -156,37 +157,19 @@ fn in_two_steps(
     node: &Arc<dyn ExecutionPlan>,
     aggregate: &AggregateExec,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let partial = AggregateExec::try_new(
-        AggregateMode::Partial,
-        Arc::new(aggregate.group_expr().clone()),
-        aggregate.aggr_expr().to_vec(),
-        aggregate.filter_expr().to_vec(),
-        Arc::clone(aggregate.input()),
-        aggregate.input_schema(),
-    )?;
+    let partial = partial_step(aggregate)?;
     let Ok(star) = fuse(&partial) else {
         return Ok(None);
     };
     let states = partial.schema();
-    let last = |input: Arc<dyn ExecutionPlan>| {
-        AggregateExec::try_new(
-            AggregateMode::Final,
-            Arc::new(aggregate.group_expr().as_final()),
-            aggregate.aggr_expr().to_vec(),
-            aggregate.filter_expr().to_vec(),
-            input,
-            aggregate.input_schema(),
-        )
-        .map(|last| last.with_limit_options(aggregate.limit_options()))
-    };
-    let above = last(Arc::new(partial))?;
+    let above = final_step(aggregate, Arc::new(partial))?;
     // The replacement must have the same schema, nullability included.
     if above.schema() != aggregate.schema() {
         return Ok(None);
     }
     Ok(Some(match Finish::of(&above, &states) {
         Some(finish) => Arc::new(star.finishing(finish, node)),
-        None => Arc::new(last(Arc::new(star))?),
+        None => Arc::new(final_step(aggregate, Arc::new(star))?),
     }))
 }
 
