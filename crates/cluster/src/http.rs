@@ -26,9 +26,6 @@ const REPORT: &str = "/tierloom/report";
 const TABLES: &str = "/tierloom/tables";
 const METRICS: &str = "/metrics";
 
-/// The format of the metrics, for readers.
-const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 type Answer = Result<Json<ClusterMap>, (StatusCode, String)>;
 
 /// The requests that the scheduler answers beside those of Ballista.
@@ -56,7 +53,7 @@ async fn load(State(registry): State<Arc<Registry>>, Json(request): Json<LoadReq
 
 async fn metrics(State(registry): State<Arc<Registry>>) -> impl IntoResponse {
     match exposition(&registry.map()) {
-        Ok(text) => Ok(([(CONTENT_TYPE, METRICS_TYPE)], text)),
+        Ok(text) => Ok(([(CONTENT_TYPE, tierloom_metrics::CONTENT_TYPE)], text)),
         Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
     }
 }

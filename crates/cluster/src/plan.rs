@@ -20,7 +20,7 @@ use datafusion::object_store::ObjectStore;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, ReplaceChildrenOptions,
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
 };
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{
@@ -235,8 +235,8 @@ impl ExecutionPlan for FinalPlanExec {
         self: Arc<Self>,
         inputs: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (plan, schema) = (Arc::clone(&self.plan), Arc::clone(&self.schema));
-        Ok(Arc::new(FinalPlanExec::new(plan, schema, inputs)))
+        let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(inputs, recompute)
     }
 
     fn execute(
