@@ -1,25 +1,18 @@
 //! The rows that the scan drops by their codes are only such as the filter above it would drop.
 
-use crate::common;
+use crate::common::{self, both};
 use arrow::array::{
-    ArrayRef, Date32Array, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringViewArray,
+    ArrayRef, Date32Array, Decimal128Array, Float64Array, Int64Array, StringViewArray,
 };
-use arrow::datatypes::{Field, Schema};
 use std::sync::Arc;
 use tierloom_engine::answer::to_text;
-use tierloom_engine::load::{ColumnPlacer, Encoding, LoadOptions, load_batches};
+use tierloom_engine::load::Encoding;
 use tierloom_engine::{Engine, PlacedTable};
-use tierloom_memory::{PageSize, Placement};
-use tierloom_topology::NodeId;
-use tierloom_workloads::Silent;
 
 const ROWS: i64 = 60_000;
 
 /// Columns of every kind: few values, many values, NULLs, not encoded.
 fn table(encoding: Encoding) -> Arc<PlacedTable> {
-    let (backend, topology) = common::two_nodes();
-    let mut placer =
-        ColumnPlacer::new(backend, &topology, PageSize::Base, 2).with_encoding(encoding);
     let word = |row: i64| (row % 11 != 0).then(|| format!("a ship mode no. {}", row % 23));
     let percent = (0..ROWS).map(|row| (row % 17 != 0).then_some(i128::from(row % 100)));
     let columns: Vec<(&str, ArrayRef)> = vec![
@@ -55,23 +48,7 @@ fn table(encoding: Encoding) -> Arc<PlacedTable> {
             )),
         ),
     ];
-    let fields: Vec<Field> = columns
-        .iter()
-        .map(|(name, array)| Field::new(*name, array.data_type().clone(), true))
-        .collect();
-    let schema = Arc::new(Schema::new(fields));
-    let arrays = columns.into_iter().map(|(_, array)| array).collect();
-    let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).unwrap();
-    let table = load_batches(
-        "t",
-        schema,
-        std::iter::once(Ok(batch)),
-        &mut placer,
-        &|_| Placement::bind(NodeId(0)),
-        &Silent,
-        &LoadOptions::default(),
-    );
-    Arc::new(table.unwrap())
+    both::placed("t", &[both::batch(columns)], encoding)
 }
 
 fn answer(engine: &Engine, filter: &str) -> (String, String) {

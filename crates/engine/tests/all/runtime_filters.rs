@@ -1,38 +1,17 @@
 //! Scans leave out only rows for which the joins above return nothing, in every execution.
 
-use crate::common::{self, Numbers};
-use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringViewArray};
-use arrow::datatypes::{Field, Schema};
+use crate::common::{Numbers, both, engine_of};
+use arrow::array::{ArrayRef, Int32Array, Int64Array, StringViewArray};
 use datafusion::physical_plan::ExecutionPlan;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tierloom_engine::answer::to_text;
 use tierloom_engine::bigjoin::BigJoinOptions;
-use tierloom_engine::load::{ColumnPlacer, Encoding, LoadOptions, load_batches};
+use tierloom_engine::load::Encoding;
 use tierloom_engine::{Engine, EngineOptions, PlacedScanExec, PlacedTable};
-use tierloom_memory::{PageSize, Placement};
-use tierloom_topology::NodeId;
-use tierloom_workloads::Silent;
 
-fn placed(name: &str, encoding: Encoding, columns: Vec<(&str, ArrayRef)>) -> Arc<PlacedTable> {
-    let (backend, topology) = common::two_nodes();
-    let mut placer =
-        ColumnPlacer::new(backend, &topology, PageSize::Base, 2).with_encoding(encoding);
-    let field =
-        |(name, array): &(&str, ArrayRef)| Field::new(*name, array.data_type().clone(), true);
-    let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
-    let arrays = columns.into_iter().map(|(_, array)| array).collect();
-    let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).unwrap();
-    let table = load_batches(
-        name,
-        schema,
-        std::iter::once(Ok(batch)),
-        &mut placer,
-        &|_| Placement::bind(NodeId(0)),
-        &Silent,
-        &LoadOptions::default(),
-    );
-    Arc::new(table.unwrap())
+fn placed(name: &str, columns: Vec<(&str, ArrayRef)>) -> Arc<PlacedTable> {
+    both::placed(name, &[both::batch(columns)], Encoding::Auto)
 }
 
 /// Rows with an integer key, a sparse one, one of text, each with NULLs, and a number.
@@ -63,7 +42,7 @@ fn keyed(name: &str, rows: u64, values: u64, numbers: &mut Numbers) -> Arc<Place
             )),
         ),
     ];
-    placed(name, Encoding::Auto, columns)
+    placed(name, columns)
 }
 
 /// An engine in which joins with `least_big` build rows or more are large; star joins are left to
@@ -78,9 +57,7 @@ fn engine(tables: &[Arc<PlacedTable>], runtime_filters: bool, least_big: usize) 
         },
         ..EngineOptions::tuned(2)
     };
-    let engine = Engine::new(options).unwrap();
-    tables.iter().for_each(|t| engine.register(t).unwrap());
-    engine
+    engine_of(options, tables)
 }
 
 fn sorted(text: &str) -> Vec<String> {
@@ -249,8 +226,8 @@ fn a_scan_returns_only_rows_with_the_keys_of_joins_above_it() {
         ),
     ];
     let tables = [
-        placed("fact", Encoding::Auto, fact),
-        placed("dim", Encoding::Auto, dim),
+        placed("fact", fact),
+        placed("dim", dim),
         keyed("other", 3_000, 3_000, &mut numbers),
     ];
     let engine = engine(&tables, true, usize::MAX);
@@ -350,7 +327,7 @@ fn the_steps_of_a_recursive_query_have_keys_of_their_own() {
             )),
         ),
     ];
-    let tables = [placed("links", Encoding::Auto, columns)];
+    let tables = [placed("links", columns)];
     let sql = "WITH RECURSIVE walk AS (SELECT CAST(0 AS BIGINT) AS k, 0 AS step UNION ALL \
                SELECT l.next, w.step + 1 FROM walk w JOIN links l ON l.k = w.k WHERE w.step < 40) \
                SELECT * FROM walk";

@@ -61,12 +61,16 @@ pub fn ssb_as(
     .tables
 }
 
-/// An engine for `tables`.
-#[allow(dead_code, reason = "tests of options make their own")]
-pub fn engine(tables: &[Arc<PlacedTable>]) -> Engine {
-    let engine = Engine::new(EngineOptions::tuned(2)).unwrap();
+/// An engine with `options` for `tables`.
+pub fn engine_of(options: EngineOptions, tables: &[Arc<PlacedTable>]) -> Engine {
+    let engine = Engine::new(options).unwrap();
     tables.iter().for_each(|t| engine.register(t).unwrap());
     engine
+}
+
+/// An engine for `tables`.
+pub fn engine(tables: &[Arc<PlacedTable>]) -> Engine {
+    engine_of(EngineOptions::tuned(2), tables)
 }
 
 /// [`engine`], with star joins run by DataFusion's own operators.
@@ -75,9 +79,7 @@ pub fn unfused(tables: &[Arc<PlacedTable>]) -> Engine {
         fused: false,
         ..EngineOptions::tuned(2)
     };
-    let engine = Engine::new(options).unwrap();
-    tables.iter().for_each(|t| engine.register(t).unwrap());
-    engine
+    engine_of(options, tables)
 }
 
 /// [`unfused`], with scans that know nothing of the joins above them.
@@ -87,9 +89,7 @@ pub fn unfiltered(tables: &[Arc<PlacedTable>]) -> Engine {
         runtime_filters: false,
         ..EngineOptions::tuned(2)
     };
-    let engine = Engine::new(options).unwrap();
-    tables.iter().for_each(|t| engine.register(t).unwrap());
-    engine
+    engine_of(options, tables)
 }
 
 /// Pseudorandom numbers from a seed.

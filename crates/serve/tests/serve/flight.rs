@@ -4,6 +4,7 @@
 use super::support::{
     ENDLESS, Server, answer, open, printed, resident_mib, secret, session, with_ssb,
 };
+use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::client::FlightSqlServiceClient;
@@ -11,7 +12,7 @@ use arrow_flight::sql::{
     Any, CommandGetTables, CommandPreparedStatementQuery, CommandStatementQuery, ProstMessageExt,
     TicketStatementQuery,
 };
-use arrow_flight::{Action, FlightClient, FlightDescriptor, Ticket};
+use arrow_flight::{Action, FlightClient, FlightDescriptor, FlightInfo, Ticket};
 use futures::TryStreamExt;
 use prost::Message;
 use std::process::{Command, Stdio};
@@ -446,14 +447,7 @@ fn rubbish_is_one_error_each_and_the_server_goes_on() {
         }
         let mut client = FlightSqlServiceClient::new(channel);
         let info = client.execute("SELECT 1".into(), None).await.unwrap();
-        let ticket = info.endpoint[0].ticket.clone().unwrap();
-        let rows: Vec<_> = client
-            .do_get(ticket)
-            .await
-            .unwrap()
-            .try_collect()
-            .await
-            .unwrap();
+        let rows = rows(&mut client, info).await;
         assert_eq!(rows[0].num_rows(), 1);
     });
     assert_eq!(server.end(), Ok(()));
@@ -526,16 +520,20 @@ fn columns_are_announced_as_they_are_sent() {
             table_name_filter_pattern: Some("lineorder".into()),
             ..CommandGetTables::default()
         });
-        let ticket = tables.await.unwrap().endpoint[0].ticket.clone().unwrap();
-        let rows: Vec<_> = client
-            .do_get(ticket)
-            .await
-            .unwrap()
-            .try_collect()
-            .await
-            .unwrap();
+        let info = tables.await.unwrap();
+        let rows = rows(&mut client, info).await;
         assert_eq!(rows[0].num_rows(), 1);
     });
+}
+
+/// All rows of an announcement.
+pub(super) async fn rows(
+    client: &mut FlightSqlServiceClient<Channel>,
+    info: FlightInfo,
+) -> Vec<RecordBatch> {
+    let ticket = info.endpoint[0].ticket.clone().unwrap();
+    let rows = client.do_get(ticket).await.unwrap();
+    rows.try_collect().await.unwrap()
 }
 
 /// How many statements run, the question itself left out.
@@ -544,14 +542,7 @@ async fn running(client: &mut FlightSqlServiceClient<Channel>, part: &str) -> us
         "SELECT 1 FROM tierloom_sessions WHERE state = 'active' AND statement LIKE '%{part}%' AND statement NOT LIKE '%LIKE%'"
     );
     let info = client.execute(text, None).await.unwrap();
-    let ticket = info.endpoint[0].ticket.clone().unwrap();
-    let rows: Vec<_> = client
-        .do_get(ticket)
-        .await
-        .unwrap()
-        .try_collect()
-        .await
-        .unwrap();
+    let rows = rows(client, info).await;
     rows.iter().map(|rows| rows.num_rows()).sum()
 }
 
@@ -677,14 +668,7 @@ fn a_client_that_takes_no_rows_does_not_keep_others_waiting() {
         let mut client = FlightSqlServiceClient::new(channel);
         let info = client.execute("SELECT count(*) FROM t".into(), None);
         let info = info.await.unwrap();
-        let ticket = info.endpoint[0].ticket.clone().unwrap();
-        let rows: Vec<_> = client
-            .do_get(ticket)
-            .await
-            .unwrap()
-            .try_collect()
-            .await
-            .unwrap();
+        let rows = rows(&mut client, info).await;
         assert_eq!(rows[0].num_rows(), 1);
     });
 }

@@ -1,7 +1,7 @@
 //! Calls of Flight beside those of its drivers: columns before anything runs, announcements in
 //! steps, several rows of parameters, keys.
 
-use super::flight::{both, over, python};
+use super::flight::{both, over, python, rows};
 use super::support::{Server, printed, session};
 use arrow::array::{Int64Array, RecordBatch};
 use arrow_flight::flight_service_client::FlightServiceClient;
@@ -11,12 +11,11 @@ use arrow_flight::sql::{
     CommandGetExportedKeys, CommandGetPrimaryKeys, CommandPreparedStatementQuery,
     CommandStatementQuery, ProstMessageExt,
 };
-use arrow_flight::{Action, FlightDescriptor, FlightInfo, Ticket};
+use arrow_flight::{Action, FlightDescriptor};
 use futures::TryStreamExt;
 use prost::Message;
 use std::sync::Arc;
 use tonic::Code;
-use tonic::transport::Channel;
 
 fn asks(text: &str) -> FlightDescriptor {
     let query = CommandStatementQuery {
@@ -24,13 +23,6 @@ fn asks(text: &str) -> FlightDescriptor {
         transaction_id: None,
     };
     FlightDescriptor::new_cmd(query.as_any().encode_to_vec())
-}
-
-/// All rows of an announcement.
-async fn rows(client: &mut FlightSqlServiceClient<Channel>, info: FlightInfo) -> Vec<RecordBatch> {
-    let ticket: Ticket = info.endpoint[0].ticket.clone().unwrap();
-    let rows = client.do_get(ticket).await.unwrap();
-    rows.try_collect().await.unwrap()
 }
 
 #[test]

@@ -14,13 +14,6 @@ CREATE TABLE ordered (
 CREATE SCHEMA shop;
 CREATE TABLE shop.lines (part INT, ordered INT, n BIGINT, UNIQUE (n, part), PRIMARY KEY (ordered, part));";
 
-fn server() -> Option<Server> {
-    let server = Server::start();
-    let made = server.psql("tester")?.args(["-c", DECLARED]).output();
-    printed(&made.unwrap());
-    Some(server)
-}
-
 /// What psql prints with headings and footers.
 fn described(server: &Server, text: &str) -> String {
     let mut psql = server.psql("tester").unwrap();
@@ -30,7 +23,7 @@ fn described(server: &Server, text: &str) -> String {
 
 #[test]
 fn psql_describes_keys_checks_and_defaults() {
-    let Some(server) = server() else {
+    let Some(server) = Server::with_tables(DECLARED) else {
         return;
     };
     for (text, parts) in [
@@ -72,7 +65,7 @@ fn psql_describes_keys_checks_and_defaults() {
 
 #[test]
 fn queries_of_tools_find_the_keys() {
-    let Some(server) = server() else {
+    let Some(server) = Server::with_tables(DECLARED) else {
         return;
     };
     for (text, expected) in QUERIES {
@@ -168,7 +161,7 @@ const QUERIES: [(&str, &str); 12] = [
 
 #[test]
 fn constraints_come_and_go_with_their_tables() {
-    let Some(server) = server() else {
+    let Some(server) = Server::with_tables(DECLARED) else {
         return;
     };
     let count = || {
@@ -201,7 +194,7 @@ fn constraints_come_and_go_with_their_tables() {
 
 #[test]
 fn sqlalchemy_reflects_keys_checks_and_defaults() {
-    let Some(server) = server() else {
+    let Some(server) = Server::with_tables(DECLARED) else {
         return;
     };
     let Some(output) = server.python(

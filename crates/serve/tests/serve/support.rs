@@ -81,6 +81,14 @@ impl Server {
         Server::with(open(), session())
     }
 
+    /// A server on which psql has run `statements`; `None` without psql.
+    pub fn with_tables(statements: &str) -> Option<Server> {
+        let server = Server::start();
+        let made = server.psql("tester")?.args(["-c", statements]).output();
+        printed(&made.unwrap());
+        Some(server)
+    }
+
     pub fn with(options: ServeOptions, session: SqlSession) -> Server {
         let admission = AdmissionOptions {
             statements: 4,

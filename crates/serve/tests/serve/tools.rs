@@ -13,13 +13,6 @@ CREATE TABLE ordered (
 );
 CREATE VIEW seen AS SELECT id FROM ordered;";
 
-fn server() -> Option<Server> {
-    let server = Server::start();
-    let made = server.psql("tester")?.args(["-c", DECLARED]).output();
-    printed(&made.unwrap());
-    Some(server)
-}
-
 /// Who asks, what, and parts of the answer.
 const QUESTIONS: [(&str, &str, &[&str]); 35] = [
     (
@@ -204,7 +197,7 @@ const QUESTIONS: [(&str, &str, &[&str]); 35] = [
 
 #[test]
 fn tools_find_what_they_ask_for() {
-    let Some(server) = server() else {
+    let Some(server) = Server::with_tables(DECLARED) else {
         return;
     };
     for (who, text, parts) in QUESTIONS {
@@ -256,7 +249,7 @@ const COMMANDS: [(&str, &[&str]); 28] = [
 
 #[test]
 fn commands_of_psql_show_what_there_is() {
-    let Some(server) = server() else {
+    let Some(server) = Server::with_tables(DECLARED) else {
         return;
     };
     for (command, parts) in COMMANDS {
