@@ -7,7 +7,7 @@
 //! a tier reveal its latency but not its peak bandwidth.
 
 use super::Layout;
-use tierloom_model::{Machine, ModelError, Options, Phase, solve};
+use tierloom_model::{Machine, ModelError, Options, Phase, Tier, Value, solve};
 
 /// Initial factors by which bandwidth and latency of a tier may be worse than in its profile.
 const INITIAL_BANDWIDTH_FACTOR: f64 = 6.0;
@@ -23,6 +23,8 @@ const MIN_FACTOR: f64 = 2.0;
 #[derive(Debug, Clone)]
 pub(super) struct Distrust {
     tiers: Vec<Factors>,
+    /// Tiers of the profile.
+    profile: Vec<Tier>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,6 +54,7 @@ impl Distrust {
                     latency: INITIAL_LATENCY_FACTOR,
                 })
                 .collect(),
+            profile: machine.tiers.clone(),
         }
     }
 
@@ -70,7 +73,7 @@ impl Distrust {
                 bandwidth,
                 latency,
             } = factors;
-            slow_down(&mut worst, tier, *bandwidth, *latency);
+            slow_down_named(&mut worst, tier, *bandwidth, *latency);
         }
         worst
     }
@@ -78,16 +81,22 @@ impl Distrust {
     /// The same with the initial factors, for writes and random accesses.
     ///
     /// Trials measure sequential reads, so what they rule out says nothing about other access
-    /// patterns.
-    pub fn worst_unmeasured(&self, machine: &Machine) -> Machine {
+    /// patterns. For the same reason the factors start from the slower of the profile and `machine`,
+    /// the profile as corrected by trials: they may have made a tier look faster than it is. And
+    /// the first tier is `first_faster` times as fast, if above 1: what a phase loses on the others
+    /// depends on how fast it was before.
+    pub fn worst_unmeasured(&self, machine: &Machine, first_faster: f64) -> Machine {
         let mut worst = machine.clone();
-        for Factors { tier, .. } in &self.tiers {
-            slow_down(
-                &mut worst,
-                tier,
-                INITIAL_BANDWIDTH_FACTOR,
-                INITIAL_LATENCY_FACTOR,
-            );
+        let (first, others) = worst.tiers.split_at_mut(1);
+        for tier in first {
+            let faster = first_faster.max(1.0);
+            slow_down(tier, 1.0 / faster, 1.0 / faster);
+        }
+        for tier in others {
+            if let Some(profile) = self.profile.iter().find(|t| t.name == tier.name) {
+                take_slower(tier, profile);
+            }
+            slow_down(tier, INITIAL_BANDWIDTH_FACTOR, INITIAL_LATENCY_FACTOR);
         }
         worst
     }
@@ -135,7 +144,7 @@ impl Distrust {
                 } else {
                     (1.0, lower)
                 };
-                slow_down(&mut slower, &factors.tier, bandwidth, latency);
+                slow_down_named(&mut slower, &factors.tier, bandwidth, latency);
                 // Even with the lower factor the phase would have been slower than measured, so any
                 // larger factor is ruled out as well.
                 if time(&slower, seen.to)? / before > seen.at_most {
@@ -147,15 +156,35 @@ impl Distrust {
     }
 }
 
-fn slow_down(machine: &mut Machine, tier: &str, bandwidth: f64, latency: f64) {
-    for tier in machine.tiers.iter_mut().filter(|t| t.name == tier) {
-        tier.read_gbps.value /= bandwidth;
-        tier.write_gbps.value /= bandwidth;
-        if let Some(peak) = &mut tier.nt_write_gbps {
-            peak.value /= bandwidth;
+/// Replaces the peaks and the latency of a tier where those of another one are worse.
+fn take_slower(tier: &mut Tier, other: &Tier) {
+    let less = |value: &mut Value, other: &Value| value.value = value.value.min(other.value);
+    less(&mut tier.read_gbps, &other.read_gbps);
+    less(&mut tier.write_gbps, &other.write_gbps);
+    for (value, other) in [
+        (&mut tier.nt_write_gbps, &other.nt_write_gbps),
+        (&mut tier.random_share, &other.random_share),
+    ] {
+        if let (Some(value), Some(other)) = (value, other) {
+            less(value, other);
         }
-        tier.idle_latency_ns.value *= latency;
     }
+    let latency_ns = tier.idle_latency_ns.value.max(other.idle_latency_ns.value);
+    tier.idle_latency_ns.value = latency_ns;
+}
+
+fn slow_down(tier: &mut Tier, bandwidth: f64, latency: f64) {
+    tier.read_gbps.value /= bandwidth;
+    tier.write_gbps.value /= bandwidth;
+    if let Some(peak) = &mut tier.nt_write_gbps {
+        peak.value /= bandwidth;
+    }
+    tier.idle_latency_ns.value *= latency;
+}
+
+fn slow_down_named(machine: &mut Machine, name: &str, bandwidth: f64, latency: f64) {
+    let tiers = machine.tiers.iter_mut().filter(|t| t.name == name);
+    tiers.for_each(|tier| slow_down(tier, bandwidth, latency));
 }
 
 #[cfg(test)]

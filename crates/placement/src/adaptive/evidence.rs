@@ -5,7 +5,9 @@
 //! were tried exactly can be shown to gain. Trials further out in the same direction may support
 //! the gain of a layout: with a growing share of pages on another tier, a phase gets faster up to
 //! some share and slower from there on, so where a layout further out gains, one on the way to it
-//! does not lose.
+//! does not lose. That is a rule with exceptions: a tier whose latency jumps at some load makes a
+//! phase slower with few pages on another tier and faster with more. So a layout's own trials come
+//! first, and those further out support it only where its own show no loss.
 
 use super::Layout;
 use super::layout::lies_between;
@@ -131,6 +133,9 @@ impl Evidence {
         certainty: f64,
     ) -> Option<MeasuredGain> {
         let mut best = self.alone(from, to, std_devs)?;
+        if best.mean <= 0.0 {
+            return Some(best);
+        }
         let mut beyond = self.tried(from);
         beyond.retain(|l| l != to && lies_between(to, from, l));
         beyond.sort_by(|a, b| to.distance(a).total_cmp(&to.distance(b)));

@@ -191,7 +191,7 @@ impl Controller {
         phase: &Phase,
         risked: f64,
     ) -> Result<u32, AdaptError> {
-        let worst = self.distrust.worst_unmeasured(self.belief.machine());
+        let worst = self.worst_for_operators(kept, phase)?;
         let mut safe = 0;
         let home = Layout {
             operators: self.home.operators.clone(),

@@ -47,7 +47,7 @@ impl Controller {
         };
         // Trials of columns are sequential reads; they prove nothing about random accesses to hash
         // tables.
-        let worst = self.distrust.worst_unmeasured(self.belief.machine());
+        let worst = self.worst_for_operators(kept, phase)?;
         for part in PARTS {
             let there = self.part_way(&kept.layout, &proposed, part)?;
             if there == kept.layout || self.is_refused(&kept.key, &there) {

@@ -343,6 +343,30 @@ impl Controller {
         Ok((only - (expected / reference).ln()).max(0.0))
     }
 
+    /// The worst machine for operator memory, of which nothing was measured off the first tier.
+    ///
+    /// Its first tier is as fast as the phase's own runs have shown. The corrected profile fits all
+    /// phases, and for this one it may expect longer times.
+    pub(super) fn worst_for_operators(
+        &self,
+        kept: &PhaseDecision,
+        phase: &Phase,
+    ) -> Result<Machine, ModelError> {
+        let state = self.states.get(&kept.key);
+        let faster = match state.and_then(|s| s.evidence.whole(&kept.layout)) {
+            Some((measured, _)) => {
+                let workers = self.settings.workers;
+                let reference = self.profile.time_ns(phase, &self.home, workers)?;
+                let expected = self.belief.time_ns(phase, &kept.layout, workers)?;
+                expected / (reference * measured.exp())
+            }
+            None => 1.0,
+        };
+        Ok(self
+            .distrust
+            .worst_unmeasured(self.belief.machine(), faster))
+    }
+
     /// Extra time of `to` over `from` on a bad machine, relative to the expected time of `from`.
     pub(super) fn loss_on(
         &self,
