@@ -25,6 +25,7 @@ mod plan_cache;
 mod planning;
 pub mod pooled;
 mod provider;
+mod quick_rules;
 pub mod routing;
 mod runtime_filter;
 mod scan;

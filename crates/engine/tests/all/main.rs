@@ -5,6 +5,7 @@
 mod adapt;
 mod answers;
 mod bigjoin;
+
 mod capture;
 mod code_filters;
 #[path = "../common/mod.rs"]
@@ -13,6 +14,7 @@ mod encodings;
 mod join_order;
 mod plans;
 mod pooled;
+mod quick_rules;
 mod runtime_filters;
 mod star;
 mod star_limits;

@@ -15,7 +15,7 @@ fn placed(name: &str, columns: Vec<(&str, ArrayRef)>) -> Arc<PlacedTable> {
 }
 
 /// Rows with an integer key, a sparse one, one of text, each with NULLs, and a number.
-fn keyed(name: &str, rows: u64, values: u64, numbers: &mut Numbers) -> Arc<PlacedTable> {
+pub(crate) fn keyed(name: &str, rows: u64, values: u64, numbers: &mut Numbers) -> Arc<PlacedTable> {
     let mut keys = || -> Vec<Option<u64>> {
         let key = |_| (numbers.below(9) != 0).then(|| numbers.below(values));
         (0..rows).map(key).collect()
@@ -158,6 +158,13 @@ impl Writer<'_> {
     }
 }
 
+/// A relation with the columns id, k, s and t of joins and more over tables of [`keyed`] that are
+/// called fact, dim and other; `depth` is how many operators are one in the other.
+pub(crate) fn random_relation(depth: u64, numbers: &mut Numbers) -> String {
+    let mut writer = Writer { numbers, names: 0 };
+    writer.relation(depth)
+}
+
 #[test]
 fn answers_are_the_same_without_filters_for_joins_of_all_kinds() {
     let mut numbers = Numbers::of_this_run();
@@ -171,11 +178,7 @@ fn answers_are_the_same_without_filters_for_joins_of_all_kinds() {
     let filtering = [usize::MAX, 50].map(|least| engine(&tables, true, least));
     let (mut filtered, mut have_rows) = (0, 0);
     for number in 0..150 {
-        let mut writer = Writer {
-            numbers: &mut numbers,
-            names: 0,
-        };
-        let of = writer.relation(3);
+        let of = random_relation(3, &mut numbers);
         let sql = format!(
             "SELECT k % 10 AS g, count(*), sum(id), sum(s), min(t), count(k) FROM {of} AS q GROUP BY k % 10"
         );

@@ -31,7 +31,7 @@ fn plain(benchmark: Benchmark) -> Engine {
 }
 
 /// Tables in placed columns on a machine with two simulated nodes, and an engine for them.
-fn placed(benchmark: Benchmark) -> (Engine, Vec<Arc<PlacedTable>>, Topology) {
+pub(crate) fn placed(benchmark: Benchmark) -> (Engine, Vec<Arc<PlacedTable>>, Topology) {
     let (backend, topology) = common::two_nodes();
     let mut placer = ColumnPlacer::new(backend, &topology, PageSize::Base, 2);
     let sources: Vec<_> = benchmark

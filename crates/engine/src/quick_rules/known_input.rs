@@ -1,0 +1,132 @@
+//! An operator's input as a leaf.
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::execution_plan::{
+    ChildrenPropertiesMode, ReplaceChildrenOptions, replace_children_if_necessary,
+};
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
+    SendableRecordBatchStream,
+};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// Stands for a plan; there only while a rule runs.
+#[derive(Debug)]
+pub(super) struct KnownInput {
+    /// Its own inputs may be such leaves too.
+    plan: Arc<dyn ExecutionPlan>,
+    /// Statistics of all partitions together, once they were asked for.
+    statistics: OnceLock<Arc<Statistics>>,
+}
+
+impl KnownInput {
+    pub(super) fn of(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(KnownInput {
+            plan,
+            statistics: OnceLock::new(),
+        })
+    }
+}
+
+/// The plan with what its leaves stand for in their place.
+///
+/// Both have the same properties, so no operator computes its own again.
+pub(super) fn replaced(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    replaced_but(plan, &|_| false)
+}
+
+/// Same but for the leaves that stand for plans that are `kept` as leaves.
+pub(super) fn replaced_but(
+    plan: &Arc<dyn ExecutionPlan>,
+    kept: &dyn Fn(&dyn ExecutionPlan) -> bool,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(known) = plan.downcast_ref::<KnownInput>() {
+        return match kept(known.plan.as_ref()) {
+            true => Ok(Arc::clone(plan)),
+            false => replaced_but(&known.plan, kept),
+        };
+    }
+    let inputs = plan.children().into_iter();
+    let inputs: Result<Vec<_>> = inputs.map(|input| replaced_but(input, kept)).collect();
+    replace_children_if_necessary(Arc::clone(plan), inputs?)
+}
+
+impl DisplayAs for KnownInput {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ExecutionPlan for KnownInput {
+    fn name(&self) -> &str {
+        "KnownInput"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.plan.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![]
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.plan.fetch()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn repartitioned(
+        &self,
+        target_partitions: usize,
+        config: &ConfigOptions,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        self.plan.repartitioned(target_partitions, config)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, recompute)
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        internal_err!("{} stands for a plan and cannot run", self.name())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let compute = || StatisticsContext::new().compute(self.plan.as_ref(), args);
+        if args.partition().is_some() {
+            return compute();
+        }
+        if let Some(known) = self.statistics.get() {
+            return Ok(Arc::clone(known));
+        }
+        let computed = compute()?;
+        Ok(Arc::clone(self.statistics.get_or_init(|| computed)))
+    }
+}
