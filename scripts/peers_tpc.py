@@ -4,6 +4,7 @@ alternating, from the text of a query to its whole answer. Prints Markdown table
 
     scripts/peers_tpc.py                                     all three, scale factor 1, two threads
     scripts/peers_tpc.py tpch --sf 10 --rounds 2             TPC-H
+    scripts/peers_tpc.py tpcds --others duckdb               without plain DataFusion, which takes long
     scripts/peers_tpc.py --tierloom target/release/tierloom --json out.json
 
 A round runs Tierloom with `--baseline` (so that plain DataFusion runs on the same tables), then
@@ -42,6 +43,7 @@ def arguments(given=None):
     parser.add_argument("--repeat", type=int, default=3, help="timed executions of a query in a round")
     parser.add_argument("--queries", default="", help="as in q1,q6; all if not given")
     parser.add_argument("--without", default="", help="queries to leave out, as in q72")
+    parser.add_argument("--others", default=",".join(OTHERS), help="engines to compare with: %(default)s")
     parser.add_argument("--tierloom", type=Path, default=ROOT / "target" / "release" / "tierloom")
     parser.add_argument("--data", type=Path, metavar="DIR", help="DIR/BENCHMARK has the Parquet files already")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all times")
@@ -49,6 +51,10 @@ def arguments(given=None):
     options.benchmarks = options.benchmarks or BENCHMARKS
     if unknown := set(options.benchmarks) - set(BENCHMARKS):
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
+    named = {name.strip() for name in options.others.split(",") if name.strip()}
+    if unknown := named - set(OTHERS):
+        parser.error(f"no engine {', '.join(sorted(unknown))}; there are {', '.join(OTHERS)}")
+    options.others = [engine for engine in OTHERS if engine in named]
     return options
 
 
@@ -73,7 +79,8 @@ def texts_of(benchmark, options):
 def tierloom(benchmark, options, wanted):
     """Samples of one run: engine, query, times from text to answer, times of executions."""
     command = [options.tierloom, "run", benchmark, "--sf", options.sf, "--threads", str(options.threads)]
-    command += ["--placement", "dram", "--repeat", str(options.repeat), "--baseline", "--jsonl"]
+    command += ["--placement", "dram", "--repeat", str(options.repeat), "--jsonl"]
+    command += ["--baseline"] if "datafusion" in options.others else []
     command += ["--queries", ",".join(wanted)]
     lines = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()
     return samples_of([json.loads(line) for line in lines])
@@ -120,7 +127,7 @@ def measure(benchmark, options, duckdb):
     with tempfile.TemporaryDirectory(prefix="peers-tpc-") as folder:
         connection = load(duckdb, data_of(benchmark, options, folder))
     connection.execute(f"set threads = {options.threads}")
-    kinds = ["tierloom", "execution", *OTHERS]
+    kinds = ["tierloom", "execution", *options.others]
     times = {kind: {query: [[] for _ in range(options.rounds)] for query in texts} for kind in kinds}
     for number in range(options.rounds):
         print(f"{benchmark}: round {number + 1} of {options.rounds}", file=sys.stderr)
@@ -128,21 +135,23 @@ def measure(benchmark, options, duckdb):
             times[engine][query][number] += from_text
             if engine == "tierloom":
                 times["execution"][query][number] += executed
-        for query, text in texts.items():
+        for query, text in texts.items() if "duckdb" in options.others else ():
             times["duckdb"][query][number] += duckdb_times(connection, text, options.repeat)
     connection.close()
     return times
 
 
 def report(benchmark, options, version, times):
+    others = options.others
+    header = ["query", "tierloom", *others, *(f"{engine}/tierloom" for engine in others), "tierloom, planned before"]
     lines = [
         f"{benchmark}, scale factor {options.sf}, {options.threads} threads, DuckDB {version}, "
         f"{options.rounds} x {options.repeat} executions, text in to answer out, ms, on {os.cpu_count()} CPUs",
         "",
-        "| query | tierloom | datafusion | duckdb | datafusion/tierloom | duckdb/tierloom | tierloom, planned before |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        row(header),
+        "|---|" + "---:|" * (len(header) - 1),
     ]
-    ratios = {engine: {} for engine in OTHERS}
+    ratios = {engine: {} for engine in others}
     medians = {kind: {} for kind in times}
     for query, rounds in times["tierloom"].items():
         cells = {}
@@ -151,18 +160,22 @@ def report(benchmark, options, version, times):
             cells[kind] = f"{statistics.median(every):.1f}" if every else "-"
             if every:
                 medians[kind][query] = statistics.median(every)
-        for engine in OTHERS:
+        for engine in others:
             found = ratio(rounds, times[engine][query])
             cells[f"{engine} ratio"] = "-" if found is None else f"{found:.2f}"
             if found is not None:
                 ratios[engine][query] = found
-        columns = ["tierloom", *OTHERS, *(f"{engine} ratio" for engine in OTHERS), "execution"]
-        lines.append(f"| {query} | " + " | ".join(cells[column] for column in columns) + " |")
-    columns = [f"{geometric_mean(medians[kind].values()):.1f}" for kind in ["tierloom", *OTHERS]]
-    columns += [f"{geometric_mean(ratios[engine].values()):.2f}" for engine in OTHERS]
+        columns = ["tierloom", *others, *(f"{engine} ratio" for engine in others), "execution"]
+        lines.append(row([query, *(cells[column] for column in columns)]))
+    columns = [f"{geometric_mean(medians[kind].values()):.1f}" for kind in ["tierloom", *others]]
+    columns += [f"{geometric_mean(ratios[engine].values()):.2f}" for engine in others]
     columns.append(f"{geometric_mean(medians['execution'].values()):.1f}")
-    lines.append("| geometric mean | " + " | ".join(columns) + " |\n")
-    return "\n".join(lines + [slower(engine, ratios[engine]) for engine in OTHERS])
+    lines.append(row(["geometric mean", *columns]) + "\n")
+    return "\n".join(lines + [slower(engine, ratios[engine]) for engine in others])
+
+
+def row(cells):
+    return f"| {' | '.join(cells)} |"
 
 
 def slower(engine, ratios):

@@ -42,6 +42,16 @@ class Comparing(unittest.TestCase):
         self.assertIn("duckdb is faster in 1 of 2 queries: q1.1 (2.0 times).", text)
 
 
+    def test_an_engine_that_is_not_compared_has_no_column(self):
+        options = peers_tpc.arguments(["ssb", "--others", "duckdb"])
+        times = {"tierloom": {"q1.1": [[2.0]]}, "execution": {"q1.1": [[1.0]]}, "duckdb": {"q1.1": [[8.0]]}}
+        text = peers_tpc.report("ssb", options, "2.0.0", times)
+        self.assertIn("| q1.1 | 2.0 | 8.0 | 4.00 | 1.0 |", text)
+        self.assertNotIn("datafusion", text)
+        with self.assertRaises(SystemExit):
+            peers_tpc.arguments(["--others", "sqlite"])
+
+
 class Choosing(unittest.TestCase):
     def test_queries_are_found_by_the_names_that_run_takes(self):
         self.assertEqual(peers_tpc.query_names("q1,q21, 3"), {"q01", "q21", "q03"})
