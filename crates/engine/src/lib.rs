@@ -18,6 +18,7 @@ mod coded;
 mod column;
 mod error;
 pub mod export;
+mod grouping_sets;
 mod join_order;
 pub mod load;
 mod operators;

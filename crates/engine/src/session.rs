@@ -6,6 +6,7 @@
 
 use crate::EngineError;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
+use crate::grouping_sets::GroupingSets;
 use crate::join_order::{JoinOrder, JoinOrderOptions};
 use crate::plan_cache::PlanCache;
 use crate::planning;
@@ -23,6 +24,7 @@ use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::OptimizerRule;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -50,7 +52,8 @@ pub struct EngineOptions {
     ///
     /// Without them this is plain DataFusion, the baseline.
     pub tuned: bool,
-    /// Whether star joins run as one fused pipeline where possible.
+    /// Whether star joins run as one fused pipeline where possible, and grouping sets are made of
+    /// groups by all of their columns.
     pub fused: bool,
     /// Whether joins and group-bys with large tables use operators built for memory latency.
     pub big_tables: bool,
@@ -516,6 +519,8 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         quick_rules::replace(&mut physical.rules);
     }
     if options.tuned && options.fused {
+        let physical = builder.physical_optimizers().get_or_insert_default();
+        insert_grouping_sets(&mut physical.rules);
         builder = builder.with_physical_optimizer_rule(Arc::new(StarJoinRule));
     }
     if options.tuned && options.big_tables {
@@ -534,6 +539,14 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         builder = builder.with_physical_optimizer_rule(Arc::new(RouteOperators));
     }
     builder.build()
+}
+
+/// Grouping sets are made of finer groups before operators are repartitioned.
+fn insert_grouping_sets(rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
+    let at = rules
+        .iter()
+        .position(|rule| rule.name() == GroupingSets::BEFORE);
+    rules.insert(at.unwrap_or(0), Arc::new(GroupingSets));
 }
 
 /// Sets what suits tables in memory better than DataFusion's defaults.

@@ -90,6 +90,21 @@ fn fused(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>
                 .map(Some)
         }
         AggregateMode::Single | AggregateMode::SinglePartitioned => in_two_steps(node, aggregate),
+        // Below it are grouping sets, and below these the first step.
+        AggregateMode::PartialReduce => {
+            let sets = aggregate.input();
+            let [partial] = sets.children()[..] else {
+                return Ok(None);
+            };
+            let Some(star) = fused_states(partial) else {
+                return Ok(None);
+            };
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            let sets = Arc::clone(sets).replace_children(vec![star], options)?;
+            Arc::clone(node)
+                .replace_children(vec![sets], options)
+                .map(Some)
+        }
         _ => Ok(None),
     }
 }

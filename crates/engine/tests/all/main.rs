@@ -11,6 +11,7 @@ mod code_filters;
 #[path = "../common/mod.rs"]
 mod common;
 mod encodings;
+mod grouping_sets;
 mod join_order;
 mod plans;
 mod pooled;
