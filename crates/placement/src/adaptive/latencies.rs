@@ -11,9 +11,9 @@
 //! operator memory is the largest that loses little on a machine whose other tiers are far worse
 //! than the profile says. A further one is so small that the run stays about as fast as on the
 //! first tier even if the other tier is full now: its time then grows in proportion to the traffic
-//! on that tier, from what it is. Operator memory grows by that ratio of its own share at most: a
-//! random line may cost as much as many lines of a column. Columns move first, since reads ahead
-//! hide more of their latency.
+//! on that tier, from what it is, and part of the gain so far is left for what that ignores.
+//! Operator memory grows by that ratio of its own share at most: a random line may cost as much as
+//! many lines of a column. Columns move first, since reads ahead hide more of their latency.
 
 use super::controller::Controller;
 use super::evidence::StdDevs;
@@ -27,6 +27,12 @@ const DIFFERENT: f64 = 2.0;
 
 /// Loss that a step may risk, as a share of the query's expected time.
 const RISKED: f64 = 0.005;
+
+/// Share of the measured gain over the first tier that a step may put at risk.
+///
+/// The rest is for machines that became faster or slower as a whole since the runs on the first
+/// tier, and for tiers whose peak falls when more is asked of them.
+const RISKED_GAIN: f64 = 0.7;
 
 /// Largest step, as a share of the phase's traffic.
 const LARGEST_STEP: f64 = 0.15;
@@ -137,7 +143,7 @@ impl Controller {
         // With the tier full at the present share, the time would grow by the ratio of shares. Of
         // operator memory by that of its own, since a random line may cost many of a column.
         let risked = RISKED * query_ns / kept.expected_ns.max(1.0);
-        let growth = (1.0 + risked) / (1.0 - gain).max(0.1);
+        let growth = (1.0 + risked) / (1.0 - RISKED_GAIN * gain).max(0.1);
         let most = (share + LARGEST_STEP).min(0.5 * (share + high));
         let (columns, operators) = off.with((share * growth).min(most));
         let operators = operators.min((100.0 * off.operators.1 * growth) as u32);
