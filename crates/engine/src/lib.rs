@@ -22,6 +22,7 @@ mod grouping_sets;
 mod join_order;
 pub mod load;
 mod operators;
+mod outer_joins;
 mod plan_cache;
 mod planning;
 pub mod pooled;

@@ -8,6 +8,7 @@ use crate::EngineError;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
 use crate::grouping_sets::GroupingSets;
 use crate::join_order::{JoinOrder, JoinOrderOptions};
+use crate::outer_joins::OuterJoinsByKeys;
 use crate::plan_cache::PlanCache;
 use crate::planning;
 use crate::provider::PlacedTableProvider;
@@ -576,6 +577,7 @@ fn rules(options: &EngineOptions) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     };
     after("decorrelate_predicate_subquery", Arc::new(PlainAntiJoins));
     if options.tuned {
+        after(OuterJoinsByKeys::AFTER, Arc::new(OuterJoinsByKeys));
         after("push_down_filter", Arc::new(StarJoinOrder));
         after(
             "push_down_filter",

@@ -13,6 +13,7 @@ mod common;
 mod encodings;
 mod grouping_sets;
 mod join_order;
+mod outer_joins;
 mod plans;
 mod pooled;
 mod quick_rules;
