@@ -553,9 +553,6 @@ fn insert_grouping_sets(rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + S
 /// Sets what suits tables in memory better than DataFusion's defaults.
 fn tune(config: &mut SessionConfig) {
     let options = config.options_mut();
-    // A third pass of the logical rules, DataFusion's default, changed no plan of SSB, TPC-H and
-    // TPC-DS, and takes a sixth of their time.
-    options.optimizer.max_passes = 2;
     // Build sides of up to 256 MiB are collected once and shared: repartitioning the probe side
     // costs more than it saves.
     options.optimizer.hash_join_single_partition_threshold = 256 << 20;
