@@ -11,7 +11,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, ReplaceChildrenOptions,
+    Boundedness, EmissionType, ReplaceChildrenOptions, reset_plan_states,
 };
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -62,6 +62,27 @@ impl PlanReader for OnNode {
             work, schema, inputs, partitions,
         )))
     }
+}
+
+/// The node plan in `message` as one operator with one partition, for a client that asks this node.
+///
+/// # Errors
+/// A message that is no node plan. A shard that is not here fails its execution.
+pub(crate) fn asked_for(node: Arc<Node>, message: Message) -> Result<Arc<dyn ExecutionPlan>> {
+    let Header::NodePlan(header) = message.header else {
+        return internal_err!("a client asked a node for something else than a node plan");
+    };
+    let work = LocalWork {
+        node,
+        plan: message.plan,
+        shards: header.shards.into_iter().collect(),
+    };
+    Ok(Arc::new(LocalPlanExec::new(
+        work,
+        message.schema,
+        Vec::new(),
+        1,
+    )))
 }
 
 /// Reads the leaves of a plan: scans of this node's shards, and inputs.
@@ -120,11 +141,28 @@ struct LocalWork {
 }
 
 impl LocalWork {
-    /// The operators that do it.
+    /// The operators that do it, with fresh state.
     ///
     /// # Errors
     /// A shard that is not on this node; DataFusion's, from planning.
     fn operators(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
+        if !inputs.is_empty() {
+            return self.planned(inputs);
+        }
+        let key = (Arc::clone(&self.plan), self.shards.clone());
+        let plan = match self.node.kept_plan(&key) {
+            Some(plan) => plan,
+            None => {
+                let plan = self.planned(inputs)?;
+                self.node.keep_plan(key, &plan);
+                plan
+            }
+        };
+        reset_plan_states(plan)
+    }
+
+    /// The same, planned anew.
+    fn planned(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
         let context = self.node.engine().context();
         let leaves = Leaves {
             node: Arc::clone(&self.node),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What all processes of a cluster must have in common: the version of this program and of the
 /// messages. Requests with another one are refused.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 
 /// For each shard the nodes that hold it, the preferred one first.
 pub type Holders = Vec<Vec<String>>;
@@ -115,6 +115,10 @@ pub struct Report {
     pub process: u64,
     /// Threads that run its operators.
     pub threads: usize,
+    /// Host and port where it answers node plans; empty from a process of an earlier version, which
+    /// is refused for that version.
+    #[serde(default)]
+    pub address: String,
     /// What it holds, by table.
     pub tables: BTreeMap<String, HeldTable>,
 }
@@ -130,6 +134,8 @@ pub struct NodeState {
     pub process: u64,
     /// Threads that run its operators.
     pub threads: usize,
+    /// Host and port where it answers node plans.
+    pub address: String,
     /// What it holds, by table.
     pub tables: BTreeMap<String, HeldTable>,
 }

@@ -71,6 +71,7 @@ impl Registry {
                 silent_ms: silent.as_millis() as u64,
                 process: report.process,
                 threads: report.threads,
+                address: report.address.clone(),
                 tables: report.tables.clone(),
             };
             (name.clone(), node)
@@ -172,6 +173,7 @@ mod tests {
             node: node.into(),
             process,
             threads: 1,
+            address: "127.0.0.1:1".into(),
             tables: BTreeMap::new(),
         }
     }
