@@ -9,6 +9,7 @@ use crate::spread::{Distributed, text_of};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time between two looks while tables are being loaded.
@@ -82,7 +83,7 @@ impl ClusterClient {
     /// # Errors
     /// [`ClusterError::Failed`] if the scheduler does not answer.
     pub fn map(&self) -> Result<ClusterMap, ClusterError> {
-        self.link.registry.map()
+        self.link.registry.map().map(Arc::unwrap_or_clone)
     }
 
     /// Has the nodes load tables, and waits until all of them are there.
@@ -121,7 +122,7 @@ impl ClusterClient {
                 return Err(ClusterError::Interrupted);
             }
             std::thread::sleep(LOADING_LOOK);
-            map = self.link.registry.map()?;
+            map = self.map()?;
         }
     }
 

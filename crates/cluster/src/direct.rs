@@ -34,7 +34,7 @@ const NO_COUNT: u64 = u64::MAX;
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(crate) enum NoRows {
+pub(crate) enum NoAnswer {
     /// There are more bytes than were asked for.
     TooMany,
     /// The reason.
@@ -101,11 +101,11 @@ impl NodeLinks {
         &self,
         question: Question,
         left: &AtomicUsize,
-    ) -> Result<Vec<RecordBatch>, NoRows> {
+    ) -> Result<Vec<RecordBatch>, NoAnswer> {
         let node = question.node.as_str();
         let link = self.to(node, &question.address);
         let link =
-            link.map_err(|why| NoRows::Failed(format!("connection to node {node}: {why}")))?;
+            link.map_err(|why| NoAnswer::Failed(format!("connection to node {node}: {why}")))?;
         let mut client = FlightServiceClient::new(link)
             .max_decoding_message_size(LARGEST_MESSAGE as usize)
             .max_encoding_message_size(LARGEST_MESSAGE as usize);
@@ -113,7 +113,7 @@ impl NodeLinks {
         let version = MetadataValue::from_static(VERSION);
         request.metadata_mut().insert(VERSION_FIELD, version);
         let id = MetadataValue::try_from(&question.id);
-        let id = id.map_err(|e| NoRows::Failed(format!("name of node {node}: {e}")))?;
+        let id = id.map_err(|e| NoAnswer::Failed(format!("name of node {node}: {e}")))?;
         request.metadata_mut().insert(NODE_FIELD, id);
         let answer = client.do_get(request).await;
         let answer = answer.map_err(|status| failed(node, &status))?;
@@ -128,7 +128,7 @@ async fn rows_of(
     schema: &SchemaRef,
     messages: impl Stream<Item = Result<FlightData, FlightError>> + Send + 'static,
     left: &AtomicUsize,
-) -> Result<Vec<RecordBatch>, NoRows> {
+) -> Result<Vec<RecordBatch>, NoAnswer> {
     let said = Arc::new(AtomicU64::new(NO_COUNT));
     let size = Arc::new(AtomicUsize::new(0));
     let rows = without_count(messages, Arc::clone(&said), Arc::clone(&size));
@@ -137,22 +137,22 @@ async fn rows_of(
     while let Some(batch) = rows.next().await {
         let batch = batch.map_err(|error| match error {
             FlightError::Tonic(status) => failed(node, &status),
-            other => NoRows::Failed(format!("rows of node {node}: {other}")),
+            other => NoAnswer::Failed(format!("rows of node {node}: {other}")),
         })?;
         let bytes = size.swap(0, Ordering::Relaxed);
         let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             left.checked_sub(bytes)
         });
-        taken.map_err(|_| NoRows::TooMany)?;
+        taken.map_err(|_| NoAnswer::TooMany)?;
         count += batch.num_rows() as u64;
         batches.push(of_columns(schema, batch, node)?);
     }
     match said.load(Ordering::Relaxed) {
         said if said == count => Ok(batches),
-        NO_COUNT => Err(NoRows::Failed(format!(
+        NO_COUNT => Err(NoAnswer::Failed(format!(
             "connection to node {node}: it ended before all rows had come"
         ))),
-        said => Err(NoRows::Failed(format!(
+        said => Err(NoAnswer::Failed(format!(
             "node {node} sent {said} rows and {count} came"
         ))),
     }
@@ -189,26 +189,26 @@ fn without_count(
 }
 
 /// The rows with the columns that the statement was planned for.
-fn of_columns(schema: &SchemaRef, batch: RecordBatch, node: &str) -> Result<RecordBatch, NoRows> {
+fn of_columns(schema: &SchemaRef, batch: RecordBatch, node: &str) -> Result<RecordBatch, NoAnswer> {
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let columns = batch.columns().to_vec();
     let named = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &rows);
-    named.map_err(|e| NoRows::Failed(format!("rows of node {node}: {e}")))
+    named.map_err(|e| NoAnswer::Failed(format!("rows of node {node}: {e}")))
 }
 
 /// Why a node did not answer: what it said, or what is wrong with the connection.
-fn failed(node: &str, status: &Status) -> NoRows {
+fn failed(node: &str, status: &Status) -> NoAnswer {
     use tonic::Code::{Aborted, FailedPrecondition, InvalidArgument, Unauthenticated};
     match status.code() {
-        Unauthenticated => NoRows::Failed(format!(
+        Unauthenticated => NoAnswer::Failed(format!(
             "node {node} does not accept this token; give the one that it was started with"
         )),
         Aborted | FailedPrecondition | InvalidArgument => {
-            NoRows::Failed(status.message().to_owned())
+            NoAnswer::Failed(status.message().to_owned())
         }
         _ => {
             let why = causes(status.message(), status);
-            NoRows::Failed(format!("connection to node {node}: {why}"))
+            NoAnswer::Failed(format!("connection to node {node}: {why}"))
         }
     }
 }
@@ -239,7 +239,10 @@ mod tests {
     }
 
     /// The messages of a node that has sent its rows, and then this.
-    fn received(then: Option<Result<FlightData, FlightError>>, most: usize) -> Result<u64, NoRows> {
+    fn received(
+        then: Option<Result<FlightData, FlightError>>,
+        most: usize,
+    ) -> Result<u64, NoAnswer> {
         let schema = rows().schema();
         let batches = futures::stream::iter([Ok(rows()), Ok(rows())]);
         let sent = FlightDataEncoderBuilder::new().build(batches);
@@ -267,7 +270,7 @@ mod tests {
             (refused, "shard 1 of t is not on node a"),
         ] {
             match received(then, usize::MAX) {
-                Err(NoRows::Failed(text)) => {
+                Err(NoAnswer::Failed(text)) => {
                     assert!(text.starts_with(said) || text.ends_with(said), "{text}")
                 }
                 other => panic!("{said}: {other:?}"),
@@ -280,6 +283,6 @@ mod tests {
         let bytes = 2 * 8 * 1000;
         assert!(received(count(2000), bytes + 1000).is_ok());
         let more = received(count(2000), bytes - 1000);
-        assert!(matches!(more, Err(NoRows::TooMany)), "{more:?}");
+        assert!(matches!(more, Err(NoAnswer::TooMany)), "{more:?}");
     }
 }

@@ -6,7 +6,7 @@ use crate::error::{ClusterError, While};
 use crate::functions::registry_of;
 use crate::http::RegistryClient;
 use crate::local::OnNode;
-use crate::map::{Report, VERSION, executor_id};
+use crate::map::{Report, VERSION, executor_id, process_number};
 use crate::node::{Node, ShardHome};
 use crate::node_service::node_service;
 use crate::scheduler::LARGEST_MESSAGE;
@@ -93,13 +93,13 @@ pub fn run_executor(
         .thread_name("tierloom-executor")
         .build()
         .attempting("starting threads")?;
-    let process_number = process_number();
-    let id = executor_id(&options.name, process_number);
+    let process = process_number();
+    let id = executor_id(&options.name, process);
     let address = runtime.block_on(answer(&options, &node, &id))?;
     let reporter = Reporter {
         node: Arc::clone(&node),
         registry: registry.clone(),
-        process: process_number,
+        process,
         address,
         loading: Arc::new(AtomicBool::new(false)),
     };
@@ -114,7 +114,7 @@ pub fn run_executor(
     };
     let work_dir = options.work_dir.clone();
     let work_dir = work_dir.or_else(|| folder.as_ref().map(|f| f.path().to_owned()));
-    let config = process(&options, id, &node, &registry, work_dir)?;
+    let config = ballista(&options, id, &node, &registry, work_dir)?;
     let stopped = reporter.start();
     ready();
     let ended = runtime.block_on(start_executor_process(Arc::new(config)));
@@ -194,15 +194,8 @@ fn host(options: &ExecutorOptions) -> String {
     host.unwrap_or_else(|| options.listen.to_string())
 }
 
-/// A number that tells this process from others with its node's name.
-fn process_number() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = now.map_or(0, |time| time.as_nanos() as u64);
-    now ^ u64::from(std::process::id())
-}
-
 /// Ballista's options.
-fn process(
+fn ballista(
     options: &ExecutorOptions,
     executor_id: String,
     node: &Arc<Node>,

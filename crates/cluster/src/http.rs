@@ -7,12 +7,13 @@ use crate::metrics::exposition;
 use crate::registry::{Refusal, Registry};
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, State};
+use axum::http::HeaderMap;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
+use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Serialize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tierloom_agent::HostAddress;
 use ureq::{Agent, RequestBuilder};
@@ -41,8 +42,15 @@ pub(crate) fn routes(registry: Arc<Registry>) -> axum::Router {
         .with_state(registry)
 }
 
-async fn map(State(registry): State<Arc<Registry>>) -> Json<ClusterMap> {
-    Json(registry.map())
+/// The map, unless it is the one that the client has.
+async fn map(State(registry): State<Arc<Registry>>, fields: HeaderMap) -> Response {
+    // Taken first: a map that is newer than its tag is only sent again.
+    let tag = registry.tag();
+    let known = fields.get(IF_NONE_MATCH);
+    match known.is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => ([(ETAG, tag)], Json(registry.map())).into_response(),
+    }
 }
 
 async fn report(State(registry): State<Arc<Registry>>, Json(report): Json<Report>) -> Answer {
@@ -75,6 +83,8 @@ pub(crate) struct RegistryClient {
     url: String,
     /// The field that shows the token.
     shown: Option<String>,
+    /// The last map, with its tag.
+    last: Arc<Mutex<Option<(String, Arc<ClusterMap>)>>>,
 }
 
 impl RegistryClient {
@@ -117,6 +127,7 @@ impl RegistryClient {
             agent: config.build().into(),
             url: url.into(),
             shown: token.map(|token| format!("Bearer {}", token.to_hex())),
+            last: Arc::default(),
         })
     }
 
@@ -132,13 +143,31 @@ impl RegistryClient {
         (host.into(), port.parse().unwrap_or_default())
     }
 
-    /// All tables and nodes.
+    /// All tables and nodes. How long nodes have been silent is from when something else was new.
     ///
     /// # Errors
     /// [`ClusterError::Failed`] if it does not answer.
-    pub fn map(&self) -> Result<ClusterMap, ClusterError> {
-        let request = self.agent.get(format!("{}{MAP}", self.url));
-        self.answer(self.with_token(request).call())
+    pub fn map(&self) -> Result<Arc<ClusterMap>, ClusterError> {
+        let last = self.last().clone();
+        let mut request = self.agent.get(format!("{}{MAP}", self.url));
+        if let Some((tag, _)) = &last {
+            request = request.header("If-None-Match", tag);
+        }
+        let answer = self.with_token(request).call();
+        if let (Ok(answer), Some((_, map))) = (&answer, last)
+            && answer.status().as_u16() == 304
+        {
+            return Ok(map);
+        }
+        let field = answer.as_ref().ok().and_then(|a| a.headers().get("ETag"));
+        let tag = field.and_then(|tag| Some(tag.to_str().ok()?.to_owned()));
+        let map = Arc::new(self.answer(answer)?);
+        *self.last() = tag.map(|tag| (tag, Arc::clone(&map)));
+        Ok(map)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<(String, Arc<ClusterMap>)>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends what a node holds.

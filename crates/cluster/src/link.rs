@@ -5,7 +5,7 @@ use crate::direct::NodeLinks;
 use crate::error::{ClusterError, While};
 use crate::http::RegistryClient;
 use crate::map::ClusterMap;
-use crate::planner::{Planner, Tables};
+use crate::planner::{ClusterPlanner, VisibleTables};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;
 
@@ -22,8 +22,8 @@ pub(crate) struct Link {
     /// Talks with scheduler and nodes; the engine's threads plan and run final plans. Taken by
     /// `drop`.
     runtime: Option<Runtime>,
-    /// The last one that was needed.
-    planner: Mutex<Option<Arc<Planner>>>,
+    /// The last one that was needed, and the map that it is for.
+    planner: Mutex<Option<(Arc<ClusterMap>, Arc<ClusterPlanner>)>>,
 }
 
 impl Link {
@@ -67,14 +67,20 @@ impl Link {
     ///
     /// # Errors
     /// [`ClusterError::Failed`] if it cannot be started.
-    pub fn planner(&self, map: &ClusterMap) -> Result<Arc<Planner>, ClusterError> {
-        let tables = Tables::of(map);
+    pub fn planner(&self, map: &Arc<ClusterMap>) -> Result<Arc<ClusterPlanner>, ClusterError> {
         let mut kept = self.planner.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(planner) = kept.as_ref().filter(|planner| planner.has(&tables)) {
+        if let Some((known, planner)) = kept.as_ref()
+            && Arc::ptr_eq(known, map)
+        {
             return Ok(Arc::clone(planner));
         }
-        let planner = Arc::new(Planner::new(tables)?);
-        *kept = Some(Arc::clone(&planner));
+        let tables = VisibleTables::of(map);
+        let same = kept.as_ref().map(|(_, planner)| planner);
+        let planner = match same.filter(|planner| planner.has(&tables)) {
+            Some(planner) => Arc::clone(planner),
+            None => Arc::new(ClusterPlanner::new(tables)?),
+        };
+        *kept = Some((Arc::clone(map), Arc::clone(&planner)));
         Ok(planner)
     }
 }

@@ -140,6 +140,13 @@ pub struct NodeState {
     pub tables: BTreeMap<String, HeldTable>,
 }
 
+/// A number that tells this process from others.
+pub fn process_number() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.map_or(0, |time| time.as_nanos() as u64);
+    now ^ u64::from(std::process::id())
+}
+
 /// The name of a node's process for Ballista. A process that follows another one on a node has
 /// another name: tasks of the first one are lost, however soon the next one comes.
 pub fn executor_id(node: &str, process: u64) -> String {

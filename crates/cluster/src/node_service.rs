@@ -66,7 +66,7 @@ impl NodePlans {
         let mut work = JoinSet::new();
         let node = Arc::clone(&self.node);
         work.spawn_on(run(node, message, send), self.node.engine().handle());
-        Ok(pieces(Running { rows, work }, schema))
+        Ok(pieces(RunningPlan { rows, work }, schema))
     }
 
     /// Checks that the request is for this process, and of its version.
@@ -93,12 +93,12 @@ impl NodePlans {
 type Piece = Result<FlightData, Status>;
 
 /// A plan that runs; dropping it ends the work on it.
-struct Running {
+struct RunningPlan {
     rows: mpsc::Receiver<RecordBatch>,
     work: JoinSet<Result<(), DataFusionError>>,
 }
 
-impl Running {
+impl RunningPlan {
     /// The next rows; `None` after all of them.
     async fn next(&mut self) -> Result<Option<RecordBatch>, Status> {
         if let Some(batch) = self.rows.recv().await {
@@ -130,7 +130,7 @@ async fn run(
 }
 
 /// The messages of an answer.
-fn pieces(running: Running, schema: SchemaRef) -> BoxStream<'static, Piece> {
+fn pieces(running: RunningPlan, schema: SchemaRef) -> BoxStream<'static, Piece> {
     let (count, complete) = (
         Arc::new(AtomicU64::new(0)),
         Arc::new(AtomicBool::new(false)),

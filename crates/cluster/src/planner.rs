@@ -16,16 +16,16 @@ use tierloom_engine::Engine;
 
 /// The tables that a statement may name.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Tables {
+pub(crate) struct VisibleTables {
     usable: Vec<ClusterTable>,
     /// Why others cannot be read.
     unusable: BTreeMap<String, String>,
 }
 
-impl Tables {
+impl VisibleTables {
     /// Those of a map.
     pub fn of(map: &ClusterMap) -> Self {
-        let mut tables = Tables::default();
+        let mut tables = VisibleTables::default();
         for (name, entry) in &map.tables {
             let (schema, rows) = match map.usable(name) {
                 Ok(usable) => usable,
@@ -51,9 +51,9 @@ impl Tables {
 }
 
 /// An engine with the tables of a cluster, which plans for other processes.
-pub(crate) struct Planner {
+pub(crate) struct ClusterPlanner {
     engine: Engine,
-    tables: Tables,
+    tables: VisibleTables,
     /// By the texts of their statements.
     plans: Mutex<HashMap<String, Arc<Planned>>>,
 }
@@ -69,12 +69,12 @@ pub(crate) struct Planned {
 /// Most plans that are kept; all are forgotten beyond.
 const MOST_PLANS: usize = 256;
 
-impl Planner {
+impl ClusterPlanner {
     /// An engine with these tables.
     ///
     /// # Errors
     /// The engine's, if its threads cannot be started; DataFusion's, from its catalog.
-    pub fn new(tables: Tables) -> Result<Self, ClusterError> {
+    pub fn new(tables: VisibleTables) -> Result<Self, ClusterError> {
         let engine = Engine::new(planning()).attempting("starting the engine")?;
         for table in &tables.usable {
             let name = table.table.name.as_str();
@@ -82,7 +82,7 @@ impl Planner {
             let registered = engine.context().register_table(name, table);
             registered.attempting(format!("table {name}"))?;
         }
-        Ok(Planner {
+        Ok(ClusterPlanner {
             engine,
             tables,
             plans: Mutex::default(),
@@ -90,7 +90,7 @@ impl Planner {
     }
 
     /// Whether it has exactly these tables.
-    pub fn has(&self, tables: &Tables) -> bool {
+    pub fn has(&self, tables: &VisibleTables) -> bool {
         self.tables == *tables
     }
 

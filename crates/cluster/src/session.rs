@@ -1,11 +1,11 @@
 //! One statement: planned here, cut for the nodes, run on them.
 
-use crate::direct::{NoRows, Question};
+use crate::direct::{NoAnswer, Question};
 use crate::error::ClusterError;
 use crate::holders::{able, groups};
 use crate::link::Link;
 use crate::map::{ClusterMap, NodeState, executor_id};
-use crate::planner::Planner;
+use crate::planner::ClusterPlanner;
 use crate::registry::SILENCE;
 use crate::scan::InputExec;
 use crate::spread::{Distributed, NodePlan};
@@ -40,9 +40,9 @@ const LOST: Duration = Duration::from_secs(5);
 pub(crate) struct ClusterSession<'a> {
     link: &'a Link,
     /// Tables and nodes when it began.
-    pub map: ClusterMap,
+    pub map: Arc<ClusterMap>,
     /// Has the tables.
-    pub planner: Arc<Planner>,
+    pub planner: Arc<ClusterPlanner>,
 }
 
 impl<'a> ClusterSession<'a> {
@@ -145,14 +145,14 @@ impl<'a> ClusterSession<'a> {
         if let Some(why) = lost(plan, &self.map) {
             return Err(ClusterError::Failed(why));
         }
-        let mut map = self.map.clone();
+        let mut map = Arc::clone(&self.map);
         for _ in 0..RETRIES {
             match self.attempt(plan, &map, stop) {
                 Err(ClusterError::Failed(text)) if may_be_a_loss(&text) => {
                     match self.what_is_lost(plan, stop)? {
                         Loss::Nothing => return Err(ClusterError::Failed(text)),
                         Loss::Shard(why) => return Err(ClusterError::Failed(why)),
-                        Loss::Executor(now) => map = *now,
+                        Loss::Executor(now) => map = now,
                     }
                 }
                 other => return other,
@@ -180,7 +180,7 @@ impl<'a> ClusterSession<'a> {
                 now.is_none_or(|now| !now.alive || now.process != node.process)
             };
             if before.any(gone) {
-                return Ok(Loss::Executor(Box::new(map)));
+                return Ok(Loss::Executor(map));
             }
             if stop() {
                 return Err(ClusterError::Interrupted);
@@ -241,8 +241,8 @@ impl<'a> ClusterSession<'a> {
         let rows = try_join_all(plan.nodes.iter().map(|node| self.results(node, map, &left)));
         let rows = match rows.await {
             Ok(rows) => rows,
-            Err(NoRows::TooMany) => return Ok(None),
-            Err(NoRows::Failed(text)) => return Err(ClusterError::Failed(text)),
+            Err(NoAnswer::TooMany) => return Ok(None),
+            Err(NoAnswer::Failed(text)) => return Err(ClusterError::Failed(text)),
         };
         let failed = |e: DataFusionError| ClusterError::Failed(e.strip_backtrace());
         match &plan.last {
@@ -260,10 +260,10 @@ impl<'a> ClusterSession<'a> {
         plan: &NodePlan,
         map: &ClusterMap,
         left: &AtomicUsize,
-    ) -> Result<Vec<RecordBatch>, NoRows> {
+    ) -> Result<Vec<RecordBatch>, NoAnswer> {
         if plan.header.tables.is_empty() {
             let rows = self.here(Arc::clone(&plan.plan)).await;
-            return rows.map_err(|error| NoRows::Failed(error.to_string()));
+            return rows.map_err(|error| NoAnswer::Failed(error.to_string()));
         }
         let questions = questions(plan, map)?;
         let asked = questions.into_iter().map(|q| self.link.nodes.ask(q, left));
@@ -325,7 +325,7 @@ enum Loss {
     /// Nothing: it failed for another reason.
     Nothing,
     /// An executor, but no shard; with the nodes that there are now.
-    Executor(Box<ClusterMap>),
+    Executor(Arc<ClusterMap>),
     /// A shard, with the reason.
     Shard(String),
 }
@@ -345,7 +345,7 @@ fn may_be_a_loss(text: &str) -> bool {
 }
 
 /// What the nodes of `map` are asked for, so that they read each shard once.
-fn questions(plan: &NodePlan, map: &ClusterMap) -> Result<Vec<Question>, NoRows> {
+fn questions(plan: &NodePlan, map: &ClusterMap) -> Result<Vec<Question>, NoAnswer> {
     let header = &plan.header;
     let parts = match header.holders.is_empty() {
         true => vec![Vec::new()],
@@ -361,7 +361,7 @@ fn questions(plan: &NodePlan, map: &ClusterMap) -> Result<Vec<Question>, NoRows>
             let part = shards
                 .first()
                 .map_or("all".into(), |s| format!("shard {s}"));
-            return Err(NoRows::Failed(format!(
+            return Err(NoAnswer::Failed(format!(
                 "no live node has {part} of {} together",
                 names.join(" and ")
             )));
@@ -376,7 +376,7 @@ fn questions(plan: &NodePlan, map: &ClusterMap) -> Result<Vec<Question>, NoRows>
         };
         let mut ticket = Vec::new();
         let encoded = message.encode(&mut ticket);
-        encoded.map_err(|e| NoRows::Failed(e.strip_backtrace()))?;
+        encoded.map_err(|e| NoAnswer::Failed(e.strip_backtrace()))?;
         Ok(Question {
             node: name.clone(),
             id: executor_id(name, state.process),

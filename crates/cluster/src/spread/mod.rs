@@ -23,6 +23,7 @@ use crate::wire::NodePlanHeader;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, displayable, replace_children_if_necessary};
@@ -104,11 +105,14 @@ pub(crate) fn distribute(plan: Arc<dyn ExecutionPlan>) -> Result<Distributed> {
     })
 }
 
-/// Takes out the operator that hides values from the planner's rules and does nothing to rows; each
-/// process puts it where its own rules need it.
+/// Takes out operators that do nothing to rows: one hides values from the planner's rules, one lets
+/// others have their turn. Each process puts them where it needs them; in front of a placed scan,
+/// which takes turns by itself, the second would stand in the way of a star join.
 fn without_marks(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let input = match node.children().as_slice() {
-        [input] if node.name() == "AnyValuesExec" => Some(Arc::clone(input)),
+        [input] if node.name() == "AnyValuesExec" || node.is::<CooperativeExec>() => {
+            Some(Arc::clone(input))
+        }
         _ => None,
     };
     Ok(match input {
