@@ -179,7 +179,7 @@ impl LocalWork {
         // in. Final steps are in the final plan, so that the rule for star joins finds none here.
         let planner = DefaultPhysicalPlanner::default();
         let state = context.state();
-        // Sides of joins are those of the client, who has put the largest table on the right one.
+        // A first try keeps the sides of joins that the client chose by the rows of all nodes.
         let kept = with_sides(&state);
         let as_it_came = planner.optimize_physical_plan(Arc::clone(&plan), &kept, |_, _| {});
         let plan = match as_it_came.ok().and_then(|plan| fused_states(&plan)) {
