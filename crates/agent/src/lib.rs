@@ -75,11 +75,13 @@ mod token;
 mod wire;
 
 pub use clock::{ClockRecord, SkewedClock, SystemClock, WallClock};
-pub use coordinator::{Coordinator, CoordinatorOptions, HostAddress};
+pub use coordinator::{Coordinator, CoordinatorOptions, HostAddress, HostLink, ShowToken};
 pub use error::AgentError;
 pub use requests::{Listen, RequestAddress, Requester, Responder, check_socket, serve_requests};
 pub use runner::{HostRunner, Ready, RunnerError};
-pub use server::{AgentOptions, DEFAULT_LEASE, Log, TlsIdentity, check_listen, serve};
+pub use server::{
+    AgentOptions, DEFAULT_LEASE, GuardedServer, Log, TlsIdentity, check_listen, serve,
+};
 pub use ssh::{LISTENING, SshAgent, SshLaunch, stop_at_end_of};
 pub use stop::Stop;
 pub use token::{TOKEN_VARIABLE, Token, TokenError, TokenOrigin, default_token_file};

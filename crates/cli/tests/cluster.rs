@@ -10,7 +10,10 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tierloom_cluster::{Answer, ClusterClient, ClusterError, ClusterMap, Layout};
+use tierloom_agent::Token;
+use tierloom_cluster::{
+    Access, Answer, ClientOptions, ClusterClient, ClusterError, ClusterMap, Layout,
+};
 use tierloom_engine::answer::to_text;
 use tierloom_engine::arrow::array::RecordBatch;
 use tierloom_tpc::Benchmark;
@@ -63,6 +66,12 @@ impl Drop for Process {
 struct Cluster {
     folder: TempDir,
     url: String,
+    /// What all processes are started with.
+    access: Vec<&'static str>,
+    /// What the servers are started with besides.
+    identity: Vec<&'static str>,
+    /// The same for statements of this process.
+    options: ClientOptions,
     scheduler: Process,
     executors: Vec<Process>,
     _alone: MutexGuard<'static, ()>,
@@ -73,10 +82,13 @@ impl Cluster {
         // A failed test leaves nothing behind that matters to the next one.
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (scheduler, url) = scheduler(folder.path(), "127.0.0.1:0");
+        let (scheduler, url) = scheduler(folder.path(), "127.0.0.1:0", &[]);
         let mut cluster = Cluster {
             folder,
             url,
+            access: Vec::new(),
+            identity: Vec::new(),
+            options: ClientOptions::default(),
             scheduler,
             executors: Vec::new(),
             _alone: alone,
@@ -87,11 +99,54 @@ impl Cluster {
         cluster
     }
 
+    /// The same with a token, and certificates if `tls`.
+    fn guarded(executors: usize, tls: bool) -> Cluster {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let token = Token::generate().expect("random bytes");
+        let file = |name: &str| folder.path().join(name);
+        token.write_new(&file("token")).expect("written");
+        let (mut access, mut identity) = (vec!["--token-file", "token"], Vec::new());
+        let mut shown = Access {
+            token: Some(token),
+            ..Access::default()
+        };
+        if tls {
+            let (certificate, key) = self_signed();
+            std::fs::write(file("cert.pem"), &certificate).expect("written");
+            std::fs::write(file("key.pem"), key).expect("written");
+            access.extend(["--tls-ca", "cert.pem"]);
+            identity.extend(["--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
+            shown.tls_ca = Some(certificate);
+        }
+        let more = [&access[..2], &identity].concat();
+        let (scheduler, url) = scheduler(folder.path(), "127.0.0.1:0", &more);
+        let mut cluster = Cluster {
+            folder,
+            url,
+            access,
+            identity,
+            options: ClientOptions {
+                access: shown,
+                ..ClientOptions::default()
+            },
+            scheduler,
+            executors: Vec::new(),
+            _alone: alone,
+        };
+        for name in ["a", "b", "c"].into_iter().take(executors) {
+            cluster.add(name);
+        }
+        cluster
+    }
+
     fn add(&mut self, name: &str) {
         let args = ["--name", name, "--threads", "1"];
         let args = [
             &["cluster", "executor", "--scheduler", &self.url],
             &args[..],
+            &self.access,
+            &self.identity,
         ];
         let (executor, _) = Process::start(self.folder.path(), &args.concat(), "executor");
         self.executors.push(executor);
@@ -99,7 +154,10 @@ impl Cluster {
 
     fn run(&self, args: &[&str]) -> Ended {
         let head = ["cluster", args[0], "--scheduler", &self.url];
-        tierloom(self.folder.path(), &[&head, &args[1..]].concat())
+        tierloom(
+            self.folder.path(),
+            &[&head, &self.access[..], &args[1..]].concat(),
+        )
     }
 
     fn load(&self, args: &[&str]) {
@@ -107,7 +165,7 @@ impl Cluster {
     }
 
     fn client(&self) -> ClusterClient {
-        ClusterClient::new(&self.url).expect("a URL")
+        ClusterClient::with_options(&self.url, self.options.clone()).expect("a URL")
     }
 
     fn map(&self) -> ClusterMap {
@@ -139,10 +197,17 @@ impl Cluster {
     }
 }
 
-fn scheduler(folder: &Path, listen: &str) -> (Process, String) {
+fn scheduler(folder: &Path, listen: &str, more: &[&str]) -> (Process, String) {
     let args = ["cluster", "scheduler", "--listen", listen];
-    let args = [&args[..], &["--tables", "tables.json"]].concat();
+    let args = [&args[..], &["--tables", "tables.json"], more].concat();
     Process::start(folder, &args, "scheduler")
+}
+
+/// A certificate for this machine's own address and its key, as PEM.
+fn self_signed() -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]);
+    let made = made.expect("a certificate");
+    (made.cert.pem(), made.signing_key.serialize_pem())
 }
 
 /// The rows as CSV with a header, also of an answer without rows.
@@ -309,7 +374,7 @@ fn tables_survive_the_scheduler_and_executors_find_the_next_one() {
     cluster.scheduler.kill();
     let error = cluster.answer("SELECT count(*) FROM part").unwrap_err();
     assert!(error.to_string().contains("does not answer"), "{error}");
-    let (next, url) = scheduler(cluster.folder.path(), &listen);
+    let (next, url) = scheduler(cluster.folder.path(), &listen, &[]);
     assert_eq!(url, cluster.url);
     cluster.scheduler = next;
     cluster.until(|map| map.nodes.values().filter(|node| node.alive).count() == 2);
@@ -460,4 +525,173 @@ fn statements_that_are_no_queries_and_tables_that_are_not_there_are_errors() {
     );
     let ended = cluster.run(&["executor", "--name", "a"]).with_code(2);
     assert!(ended.one_error().contains("another executor is named a"));
+}
+
+#[test]
+fn ends_of_statements_are_the_same_here_and_on_a_node() {
+    let mut cluster = Cluster::start(2);
+    cluster.load(&["ssb", "--sf", "0.01", "--shards", "5"]);
+    // The first has all work given out by the scheduler; with the second, nodes send too much.
+    for bytes in [0, 1] {
+        cluster.options.direct_bytes = bytes;
+        check_ssb(&cluster);
+    }
+    let sql = "SELECT lo_custkey, count(*) FROM lineorder GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3";
+    let on_a_node = cluster.text(sql);
+    cluster.options.direct_bytes = usize::MAX;
+    assert_eq!(cluster.text(sql), on_a_node);
+    let both = ["sql", sql, "SELECT 1 AS one", "--format", "csv"];
+    let ended = cluster.run(&both).with_code(0);
+    assert_eq!(ended.stdout, format!("{on_a_node}one\n1\n"));
+}
+
+#[test]
+fn a_cluster_with_a_token_and_certificates_answers_those_who_have_them() {
+    let cluster = Cluster::guarded(2, true);
+    assert!(cluster.url.starts_with("https://"), "{}", cluster.url);
+    cluster.load(&["tpch", "--sf", "0.01", "--shards", "5"]);
+    check(&cluster, Benchmark::TpcH);
+    let folder = cluster.folder.path();
+    let other = Token::generate().expect("random bytes");
+    other.write_new(&folder.join("other")).expect("written");
+    std::fs::write(folder.join("other.pem"), self_signed().0).expect("written");
+    let plain = cluster.url.replace("https://", "http://");
+    let right = ["--token-file", "token", "--tls-ca", "cert.pem"];
+    let wrong_token = ["--token-file", "other", "--tls-ca", "cert.pem"];
+    let wrong_certificate = ["--token-file", "token", "--tls-ca", "other.pem"];
+    let identity = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+    let refused = "does not accept this token";
+    let executor = &["executor", "--name", "c"][..];
+    for (command, url, args, code, said) in [
+        (
+            &["status"][..],
+            &cluster.url,
+            [&wrong_token[..], &[]],
+            2,
+            refused,
+        ),
+        (
+            &["sql", "SELECT 1"],
+            &cluster.url,
+            [&wrong_token, &[]],
+            2,
+            refused,
+        ),
+        (
+            executor,
+            &cluster.url,
+            [&wrong_token, &identity],
+            2,
+            refused,
+        ),
+        (
+            &["status"],
+            &cluster.url,
+            [&wrong_certificate, &[]],
+            2,
+            "certificate",
+        ),
+        (
+            executor,
+            &cluster.url,
+            [&wrong_certificate, &identity],
+            2,
+            "certificate",
+        ),
+        (
+            executor,
+            &cluster.url,
+            [&right, &[]],
+            2,
+            "needs --tls-cert and --tls-key",
+        ),
+        (
+            &["status"],
+            &plain,
+            [&right, &[]],
+            2,
+            "expected a URL as https",
+        ),
+        (
+            &["status"],
+            &plain,
+            [&right[..2], &[]],
+            1,
+            "does not answer",
+        ),
+        (
+            &["status"],
+            &cluster.url,
+            [&right[..2], &[]],
+            2,
+            "to trust with --tls-ca",
+        ),
+    ] {
+        let head = [&["cluster"], command, &["--scheduler", url]].concat();
+        let ended = tierloom(folder, &[&head, args[0], args[1]].concat()).with_code(code);
+        let error = ended.one_error();
+        assert!(error.contains(said), "{command:?} {args:?}: {error}");
+    }
+    assert_eq!(cluster.map().nodes.len(), 2, "nobody else has joined");
+}
+
+#[test]
+fn without_the_token_nobody_reads_anything_of_a_cluster_that_asks_for_one() {
+    let cluster = Cluster::guarded(1, false);
+    cluster.load(&["ssb", "--sf", "0.01", "--shards", "2"]);
+    check_ssb(&cluster);
+    let node = cluster.map().nodes["a"].address.clone();
+    let token = cluster.options.access.token.clone().expect("a token");
+    let get = |url: String, token: Option<&Token>| {
+        let request = ureq::get(url).config().http_status_as_error(false).build();
+        let request = match token {
+            Some(token) => request.header("Authorization", format!("Bearer {}", token.to_hex())),
+            None => request,
+        };
+        let mut answer = request.call().expect("an answer");
+        let text = answer.body_mut().read_to_string().expect("a text");
+        (answer.status().as_u16(), text)
+    };
+    for path in ["/metrics", "/tierloom/map", "/"] {
+        assert_eq!(
+            get(format!("{}{path}", cluster.url), None),
+            (401, String::new())
+        );
+    }
+    assert_eq!(get(format!("http://{node}/"), None).0, 401);
+    let (status, metrics) = get(format!("{}/metrics", cluster.url), Some(&token));
+    assert_eq!(status, 200);
+    assert!(
+        metrics.contains("tierloom_cluster_node_alive{node=\"a\"} 1"),
+        "{metrics}"
+    );
+    let unasked = ClusterClient::new(&cluster.url).expect("a URL").map();
+    let error = unasked.expect_err("no token was shown").to_string();
+    assert!(error.contains("asks for a token"), "{error}");
+    let listen = ["--listen", "0.0.0.0:0", "--token-file", "token"];
+    let args = [&["cluster", "scheduler"], &listen[..]].concat();
+    let ended = tierloom(cluster.folder.path(), &args).with_code(2);
+    assert!(ended.one_error().contains("--allow-plain-remote"));
+}
+
+#[test]
+fn a_lost_executor_of_a_cluster_with_a_token_is_an_error_in_time() {
+    let mut cluster = Cluster::guarded(2, false);
+    cluster.load(&["ssb", "--sf", "0.01", "--shards", "4"]);
+    let sql = "SELECT sum(lo_revenue) FROM lineorder";
+    let before = cluster.text(sql);
+    cluster.executors[1].kill();
+    let asked = Instant::now();
+    let error = cluster.answer(sql).expect_err("half of the rows are lost");
+    let text = error.to_string();
+    assert!(text.contains("shard 2 of lineorder"), "{text}");
+    assert!(text.contains("b (does not answer)"), "{text}");
+    assert!(asked.elapsed() < NOTICED, "{:?}: {text}", asked.elapsed());
+    cluster.add("b");
+    cluster.until(|map| map.usable("lineorder").is_ok());
+    assert_eq!(cluster.text(sql), before);
+    // Its scheduler goes away: the executor ends with an error.
+    cluster.scheduler.kill();
+    let status = cluster.executors[0].0.wait().expect("it ends");
+    assert_eq!(status.code(), Some(1));
 }

@@ -1,13 +1,15 @@
 //! A cluster from the side of its users.
 
+use crate::access::Access;
 use crate::error::ClusterError;
-use crate::http::RegistryClient;
+use crate::link::Link;
 use crate::map::{ClusterMap, Layout, LoadRequest, TableRequest, VERSION};
 use crate::session::ClusterSession;
-use crate::spread::Distributed;
+use crate::spread::{Distributed, text_of};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time between two looks while tables are being loaded.
@@ -24,19 +26,55 @@ pub struct Answer {
     pub time: Duration,
 }
 
-/// A session on a cluster.
+/// Most bytes of rows that nodes send to a client for the end of a statement, unless it says
+/// otherwise.
+pub const DIRECT_BYTES: usize = 64 << 20;
+
+/// Settings of a client.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// The client does the end of a statement itself, if the nodes' part of it gives at most so
+    /// many bytes of rows; otherwise a node does it, through the scheduler. In a cluster that asks
+    /// for a token the client always does it.
+    pub direct_bytes: usize,
+    /// What it shows to the scheduler and the executors.
+    pub access: Access,
+}
+
+impl Default for ClientOptions {
+    /// [`DIRECT_BYTES`], and nothing is shown.
+    fn default() -> Self {
+        ClientOptions {
+            direct_bytes: DIRECT_BYTES,
+            access: Access::default(),
+        }
+    }
+}
+
+/// A session on a cluster. Its connections, and what it knows of tables, are kept from one
+/// statement to the next.
 pub struct ClusterClient {
-    registry: RegistryClient,
+    link: Link,
 }
 
 impl ClusterClient {
     /// A session with the scheduler at `url`, as `http://HOST:PORT`.
     ///
     /// # Errors
-    /// [`ClusterError::Input`] for a text that is no such URL.
+    /// [`ClusterError::Input`] for a text that is no such URL, [`ClusterError::Failed`] if threads
+    /// cannot be started.
     pub fn new(url: &str) -> Result<Self, ClusterError> {
+        Self::with_options(url, ClientOptions::default())
+    }
+
+    /// A session with other settings; the URL may be one as `https://HOST:PORT`.
+    ///
+    /// # Errors
+    /// Same as [`ClusterClient::new`], and [`ClusterError::Input`] for an access that does not fit
+    /// the URL.
+    pub fn with_options(url: &str, options: ClientOptions) -> Result<Self, ClusterError> {
         Ok(ClusterClient {
-            registry: RegistryClient::new(url)?,
+            link: Link::new(url, &options.access, options.direct_bytes)?,
         })
     }
 
@@ -45,7 +83,7 @@ impl ClusterClient {
     /// # Errors
     /// [`ClusterError::Failed`] if the scheduler does not answer.
     pub fn map(&self) -> Result<ClusterMap, ClusterError> {
-        self.registry.map()
+        self.link.registry.map().map(Arc::unwrap_or_clone)
     }
 
     /// Has the nodes load tables, and waits until all of them are there.
@@ -68,7 +106,7 @@ impl ClusterClient {
             }
         }
         let names: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
-        let mut map = self.registry.load(&LoadRequest {
+        let mut map = self.link.registry.load(&LoadRequest {
             version: VERSION.into(),
             tables,
         })?;
@@ -84,7 +122,7 @@ impl ClusterClient {
                 return Err(ClusterError::Interrupted);
             }
             std::thread::sleep(LOADING_LOOK);
-            map = self.registry.map()?;
+            map = self.map()?;
         }
     }
 
@@ -96,9 +134,8 @@ impl ClusterClient {
     /// `stop` says so.
     pub fn run(&self, sql: &str, stop: &(dyn Fn() -> bool + Sync)) -> Result<Answer, ClusterError> {
         let start = Instant::now();
-        let session = ClusterSession::new(&self.registry)?;
-        let logical = session.logical(sql)?;
-        let (schema, batches) = session.rows(logical, stop)?;
+        let session = ClusterSession::new(&self.link)?;
+        let (schema, batches) = session.answer(sql, stop)?;
         Ok(Answer {
             schema,
             batches,
@@ -116,11 +153,11 @@ impl ClusterClient {
         sql: &str,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<String, ClusterError> {
-        let session = ClusterSession::new(&self.registry)?;
-        let logical = session.logical(sql)?;
+        let session = ClusterSession::new(&self.link)?;
+        let logical = session.planner.logical(sql)?;
         let logical = session.without_subqueries(logical, stop)?;
-        let (_, plan) = session.distributed(logical, stop)?;
-        Ok(described(&plan, &session.map))
+        let planned = session.planner.distributed(logical, stop)?;
+        Ok(described(&planned.plan, &session.map))
     }
 }
 
@@ -179,7 +216,7 @@ fn described(plan: &Distributed, map: &ClusterMap) -> String {
                 header.shards.len()
             ),
         };
-        node.text.lines().for_each(|line| {
+        text_of(&node.plan).lines().for_each(|line| {
             let _ = writeln!(text, "  {line}");
         });
         for table in &header.tables {
@@ -201,7 +238,7 @@ fn described(plan: &Distributed, map: &ClusterMap) -> String {
         None => text.push_str("no final plan: the rows of the nodes are the answer\n"),
         Some(last) => {
             text.push_str("final plan, on one node:\n");
-            last.lines().for_each(|line| {
+            text_of(last).lines().for_each(|line| {
                 let _ = writeln!(text, "  {line}");
             });
         }

@@ -1,24 +1,33 @@
 //! The process of an executor: a node that holds shards, and Ballista's executor around it.
 
+use crate::access::{Access, Guard};
 use crate::codec::PlanCodec;
 use crate::error::{ClusterError, While};
 use crate::functions::registry_of;
 use crate::http::RegistryClient;
 use crate::local::OnNode;
-use crate::map::{Report, VERSION, executor_id};
+use crate::map::{Report, VERSION, executor_id, process_number};
 use crate::node::{Node, ShardHome};
+use crate::node_service::node_service;
 use crate::scheduler::LARGEST_MESSAGE;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tierloom_memory::{MemoryBackend, PageSize, Placement};
 use tierloom_topology::Topology;
+use tokio::net::TcpListener;
+use tonic::service::Routes;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 
 /// Time between two reports of a node.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time between two looks whether it should stop.
+const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Seconds between two signs of life for Ballista. After five without an answer its executor ends
 /// itself.
@@ -36,6 +45,11 @@ pub struct ExecutorOptions {
     pub scheduler: String,
     /// The node's name; each executor of a cluster has its own.
     pub name: String,
+    /// What it shows to the scheduler.
+    pub access: Access,
+    /// What it asks of its callers; it needs one if the scheduler has one. Then clients alone give
+    /// it work.
+    pub guard: Option<Guard>,
     /// Address at which it listens.
     pub listen: IpAddr,
     /// The name under which others reach it; `None` for the address.
@@ -65,7 +79,8 @@ pub fn run_executor(
     ready: impl FnOnce(),
     asked_to_stop: &dyn Fn() -> bool,
 ) -> Result<(), ClusterError> {
-    let registry = RegistryClient::new(&options.scheduler)?;
+    let registry = RegistryClient::new(&options.scheduler, &options.access)?;
+    check_guard(&options)?;
     let home = ShardHome {
         topology: options.topology.clone(),
         backend: Arc::clone(&options.backend),
@@ -73,28 +88,35 @@ pub fn run_executor(
         placement: options.placement.clone(),
     };
     let node = Arc::new(Node::new(&options.name, options.threads, home)?);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("tierloom-executor")
+        .build()
+        .attempting("starting threads")?;
+    let process = process_number();
+    let id = executor_id(&options.name, process);
+    let address = runtime.block_on(answer(&options, &node, &id))?;
     let reporter = Reporter {
         node: Arc::clone(&node),
         registry: registry.clone(),
-        process: process_number(),
+        process,
+        address,
         loading: Arc::new(AtomicBool::new(false)),
     };
     reporter.first()?;
+    if options.guard.is_some() {
+        ready();
+        return reporter.until_stopped(asked_to_stop);
+    }
     let folder = match &options.work_dir {
         Some(_) => None,
         None => Some(tempfile::tempdir().attempting("making a folder for results")?),
     };
     let work_dir = options.work_dir.clone();
     let work_dir = work_dir.or_else(|| folder.as_ref().map(|f| f.path().to_owned()));
-    let id = executor_id(&options.name, reporter.process);
-    let config = process(&options, id, &node, &registry, work_dir)?;
+    let config = ballista(&options, id, &node, &registry, work_dir)?;
     let stopped = reporter.start();
     ready();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("tierloom-executor")
-        .build()
-        .attempting("starting threads")?;
     let ended = runtime.block_on(start_executor_process(Arc::new(config)));
     stopped.store(true, Ordering::Relaxed);
     runtime.shutdown_background();
@@ -109,15 +131,71 @@ pub fn run_executor(
     }
 }
 
-/// A number that tells this process from others with its node's name.
-fn process_number() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = now.map_or(0, |time| time.as_nanos() as u64);
-    now ^ u64::from(std::process::id())
+/// Starts to answer clients that ask for node plans; returns the host and port where it does.
+async fn answer(
+    options: &ExecutorOptions,
+    node: &Arc<Node>,
+    id: &str,
+) -> Result<String, ClusterError> {
+    let service = node_service(Arc::clone(node), id);
+    let port = match &options.guard {
+        Some(guard) => {
+            let listen = (options.listen, 0).into();
+            let server = guard.listen(listen).await?;
+            let port = server.address().port();
+            tokio::spawn(server.serve(Routes::new(service)));
+            port
+        }
+        None => {
+            let listening = TcpListener::bind((options.listen, 0)).await;
+            let listener = listening.attempting(format!("listening on {}", options.listen))?;
+            let port = listener.local_addr().attempting("listening")?.port();
+            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            let server = Server::builder().add_service(service);
+            tokio::spawn(server.serve_with_incoming(incoming));
+            port
+        }
+    };
+    let host = host(options);
+    // Addresses of version 6 have brackets in front of a port.
+    Ok(match host.parse() {
+        Ok(IpAddr::V6(ip)) => format!("[{ip}]:{port}"),
+        _ => format!("{host}:{port}"),
+    })
+}
+
+/// Checks that an executor asks of its callers what its scheduler asks.
+///
+/// # Errors
+/// [`ClusterError::Input`] that says what is missing or too much.
+fn check_guard(options: &ExecutorOptions) -> Result<(), ClusterError> {
+    let tls = options
+        .guard
+        .as_ref()
+        .is_some_and(|guard| guard.tls.is_some());
+    let https = options.scheduler.starts_with("https://");
+    let wrong = match (https, tls) {
+        (true, false) => "an executor of a scheduler with https needs --tls-cert and --tls-key",
+        (false, true) => "with --tls-cert, expected the URL of a scheduler as https://HOST:PORT",
+        _ if options.access.token.is_some() != options.guard.is_some() => {
+            "a token is for both, the scheduler and those who ask the executor"
+        }
+        _ => return Ok(()),
+    };
+    Err(ClusterError::input(format!(
+        "{}: {wrong}",
+        options.scheduler
+    )))
+}
+
+/// The name under which others reach the executor.
+fn host(options: &ExecutorOptions) -> String {
+    let host = options.external_host.clone();
+    host.unwrap_or_else(|| options.listen.to_string())
 }
 
 /// Ballista's options.
-fn process(
+fn ballista(
     options: &ExecutorOptions,
     executor_id: String,
     node: &Arc<Node>,
@@ -126,7 +204,6 @@ fn process(
 ) -> Result<ExecutorProcessConfig, ClusterError> {
     let (scheduler_host, scheduler_port) = registry.host_and_port();
     let [port, grpc_port] = free_ports(options.listen)?;
-    let host = options.external_host.clone();
     if let Some(folder) = &work_dir {
         let made = std::fs::create_dir_all(folder);
         made.attempting(format!("making {}", folder.display()))?;
@@ -134,7 +211,7 @@ fn process(
     Ok(ExecutorProcessConfig {
         executor_id,
         bind_host: options.listen.to_string(),
-        external_host: Some(host.unwrap_or_else(|| options.listen.to_string())),
+        external_host: Some(host(options)),
         port,
         grpc_port,
         scheduler_host,
@@ -157,10 +234,12 @@ fn process(
 
 /// Two ports that nobody listens on.
 fn free_ports(address: IpAddr) -> Result<[u16; 2], ClusterError> {
-    let listen = || TcpListener::bind((address, 0)).attempting(format!("listening on {address}"));
+    let listen =
+        || std::net::TcpListener::bind((address, 0)).attempting(format!("listening on {address}"));
     // Both at the same time, or it may be the same port twice.
     let (first, second) = (listen()?, listen()?);
-    let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
+    let port =
+        |listener: &std::net::TcpListener| listener.local_addr().map(|address| address.port());
     let ports = [port(&first), port(&second)];
     let [first, second] = ports.map(|port| port.attempting("listening"));
     Ok([first?, second?])
@@ -171,6 +250,8 @@ struct Reporter {
     node: Arc<Node>,
     registry: RegistryClient,
     process: u64,
+    /// Where it answers clients.
+    address: String,
     loading: Arc<AtomicBool>,
 }
 
@@ -181,6 +262,7 @@ impl Reporter {
             node: self.node.name().into(),
             process: self.process,
             threads: self.node.threads(),
+            address: self.address.clone(),
             tables: self.node.held(),
         }
     }
@@ -200,6 +282,35 @@ impl Reporter {
                 Err(_) => std::thread::sleep(REPORT_INTERVAL),
             }
         }
+    }
+
+    /// Reports until `asked_to_stop` says so.
+    ///
+    /// # Errors
+    /// [`ClusterError::Failed`] if the scheduler does not answer for [`SCHEDULER_WAIT_S`].
+    fn until_stopped(self, asked_to_stop: &dyn Fn() -> bool) -> Result<(), ClusterError> {
+        let mut answered = Instant::now();
+        let mut reported: Option<Instant> = None;
+        while !asked_to_stop() {
+            std::thread::sleep(STOP_INTERVAL);
+            if reported.is_some_and(|at| at.elapsed() < REPORT_INTERVAL) {
+                continue;
+            }
+            match self.registry.report(&self.report()) {
+                Ok(map) => {
+                    answered = Instant::now();
+                    self.load(map.tables);
+                }
+                Err(error) if answered.elapsed().as_secs() >= SCHEDULER_WAIT_S.into() => {
+                    return Err(ClusterError::Failed(format!(
+                        "the executor has ended: {error}"
+                    )));
+                }
+                Err(_) => {}
+            }
+            reported = Some(Instant::now());
+        }
+        Ok(())
     }
 
     /// Reports from a thread until the flag that it returns is set.

@@ -1,19 +1,22 @@
 //! Requests to the scheduler's registry: JSON over HTTP, on the port of the scheduler.
 
+use crate::access::Access;
 use crate::error::ClusterError;
 use crate::map::{ClusterMap, LoadRequest, Report};
 use crate::metrics::exposition;
 use crate::registry::{Refusal, Registry};
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, State};
+use axum::http::HeaderMap;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
+use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Serialize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use ureq::Agent;
+use tierloom_agent::HostAddress;
+use ureq::{Agent, RequestBuilder};
 
 /// Longest request; a node's report has some hundred bytes for each table.
 const LONGEST_BODY: usize = 64 << 20;
@@ -39,8 +42,15 @@ pub(crate) fn routes(registry: Arc<Registry>) -> axum::Router {
         .with_state(registry)
 }
 
-async fn map(State(registry): State<Arc<Registry>>) -> Json<ClusterMap> {
-    Json(registry.map())
+/// The map, unless it is the one that the client has.
+async fn map(State(registry): State<Arc<Registry>>, fields: HeaderMap) -> Response {
+    // Taken first: a map that is newer than its tag is only sent again.
+    let tag = registry.tag();
+    let known = fields.get(IF_NONE_MATCH);
+    match known.is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => ([(ETAG, tag)], Json(registry.map())).into_response(),
+    }
 }
 
 async fn report(State(registry): State<Arc<Registry>>, Json(report): Json<Report>) -> Answer {
@@ -71,33 +81,53 @@ fn refused(why: Refusal) -> (StatusCode, String) {
 pub(crate) struct RegistryClient {
     agent: Agent,
     url: String,
+    /// The field that shows the token.
+    shown: Option<String>,
+    /// The last map, with its tag.
+    last: Arc<Mutex<Option<(String, Arc<ClusterMap>)>>>,
 }
 
 impl RegistryClient {
-    /// For a scheduler at `http://HOST:PORT`.
+    /// For a scheduler at `http://HOST:PORT`, or `https://HOST:PORT`.
     ///
     /// # Errors
-    /// [`ClusterError::Input`] for a text that is no such URL.
-    pub fn new(url: &str) -> Result<Self, ClusterError> {
+    /// [`ClusterError::Input`] for a text that is no such URL, or that does not fit `access`.
+    pub fn new(url: &str, access: &Access) -> Result<Self, ClusterError> {
         let url = url.trim_end_matches('/');
         let bad = || {
             ClusterError::input(format!(
                 "{url:?} is no URL of a scheduler; expected one as http://127.0.0.1:50050"
             ))
         };
-        let rest = url.strip_prefix("http://").ok_or_else(bad)?;
+        let rest = url.strip_prefix("http://");
+        let rest = rest
+            .or_else(|| url.strip_prefix("https://"))
+            .ok_or_else(bad)?;
         let (host, port) = rest.rsplit_once(':').ok_or_else(bad)?;
         if host.is_empty() || port.parse::<u16>().is_err() {
             return Err(bad());
         }
-        let config = Agent::config_builder()
+        access.check(url)?;
+        if let Some(token) = &access.token {
+            let mut to = HostAddress::new("the scheduler", rest, token.clone());
+            to.tls_ca.clone_from(&access.tls_ca);
+            to.allow_plain_remote = access.allow_plain_remote;
+            to.check().map_err(ClusterError::input)?;
+        }
+        let mut config = Agent::config_builder()
             .timeout_global(Some(PATIENCE))
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None);
+        if let Some(tls) = access.http_tls()? {
+            config = config.tls_config(tls);
+        }
+        let token = access.token.as_ref();
         Ok(RegistryClient {
             agent: config.build().into(),
             url: url.into(),
+            shown: token.map(|token| format!("Bearer {}", token.to_hex())),
+            last: Arc::default(),
         })
     }
 
@@ -113,13 +143,31 @@ impl RegistryClient {
         (host.into(), port.parse().unwrap_or_default())
     }
 
-    /// All tables and nodes.
+    /// All tables and nodes. How long nodes have been silent is from when something else was new.
     ///
     /// # Errors
     /// [`ClusterError::Failed`] if it does not answer.
-    pub fn map(&self) -> Result<ClusterMap, ClusterError> {
-        let answer = self.agent.get(format!("{}{MAP}", self.url)).call();
-        self.answer(answer)
+    pub fn map(&self) -> Result<Arc<ClusterMap>, ClusterError> {
+        let last = self.last().clone();
+        let mut request = self.agent.get(format!("{}{MAP}", self.url));
+        if let Some((tag, _)) = &last {
+            request = request.header("If-None-Match", tag);
+        }
+        let answer = self.with_token(request).call();
+        if let (Ok(answer), Some((_, map))) = (&answer, last)
+            && answer.status().as_u16() == 304
+        {
+            return Ok(map);
+        }
+        let field = answer.as_ref().ok().and_then(|a| a.headers().get("ETag"));
+        let tag = field.and_then(|tag| Some(tag.to_str().ok()?.to_owned()));
+        let map = Arc::new(self.answer(answer)?);
+        *self.last() = tag.map(|tag| (tag, Arc::clone(&map)));
+        Ok(map)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<(String, Arc<ClusterMap>)>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends what a node holds.
@@ -142,7 +190,14 @@ impl RegistryClient {
         let body = serde_json::to_vec(body).map_err(|e| ClusterError::Failed(e.to_string()))?;
         let request = self.agent.post(format!("{}{path}", self.url));
         let request = request.header("Content-Type", "application/json");
-        self.answer(request.send(&body[..]))
+        self.answer(self.with_token(request).send(&body[..]))
+    }
+
+    fn with_token<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        match &self.shown {
+            Some(shown) => request.header("Authorization", shown),
+            None => request,
+        }
     }
 
     fn answer(
@@ -155,7 +210,11 @@ impl RegistryClient {
                 self.url
             ))
         };
-        let mut answer = answer.map_err(|e| failed(&e))?;
+        let mut answer = answer.map_err(|e| match e.to_string().contains("certificate") {
+            // The next try would not be different.
+            true => ClusterError::input(format!("the scheduler at {}: {e}", self.url)),
+            false => failed(&e),
+        })?;
         let body = answer.body_mut().with_config().limit(LONGEST_BODY as u64);
         let text = body.read_to_vec().map_err(|e| failed(&e))?;
         let said = || String::from_utf8_lossy(&text).into_owned();
@@ -164,6 +223,17 @@ impl RegistryClient {
                 ClusterError::Failed(format!("{} is no scheduler of tierloom: {e}", self.url))
             }),
             400 | 409 => Err(ClusterError::Input(said())),
+            401 => Err(ClusterError::input(match &self.shown {
+                Some(_) => format!(
+                    "the scheduler at {} does not accept this token; give the one that it was \
+                     started with",
+                    self.url
+                ),
+                None => format!(
+                    "the scheduler at {} asks for a token; give it with --token-file",
+                    self.url
+                ),
+            })),
             404 => Err(ClusterError::Failed(format!(
                 "{} is no scheduler of tierloom",
                 self.url
@@ -183,18 +253,22 @@ mod tests {
             "",
             "127.0.0.1:50050",
             "https://a:1",
+            "ftp://a:1",
             "http://a",
             "http://:1",
         ] {
-            assert!(RegistryClient::new(bad).is_err(), "{bad}");
+            assert!(
+                RegistryClient::new(bad, &Access::default()).is_err(),
+                "{bad}"
+            );
         }
-        let client = RegistryClient::new("http://host:50050/").unwrap();
+        let client = RegistryClient::new("http://host:50050/", &Access::default()).unwrap();
         assert_eq!(client.host_and_port(), ("host".into(), 50050));
     }
 
     #[test]
     fn a_scheduler_that_is_not_there_is_one_error() {
-        let client = RegistryClient::new("http://127.0.0.1:1").unwrap();
+        let client = RegistryClient::new("http://127.0.0.1:1", &Access::default()).unwrap();
         let error = client.map().unwrap_err().to_string();
         assert!(error.contains("the scheduler at http://127.0.0.1:1 does not answer"));
     }

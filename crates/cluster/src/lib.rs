@@ -15,19 +15,25 @@
 //! fails the statement.
 #![forbid(unsafe_code)]
 
+mod access;
 mod benchmark;
 mod client;
 mod codec;
+mod direct;
 mod error;
 mod executor;
 mod functions;
+mod holders;
 mod http;
+mod link;
 mod local;
 mod logging;
 mod map;
 mod metrics;
 mod node;
+mod node_service;
 mod plan;
+mod planner;
 mod policy;
 mod registry;
 mod scan;
@@ -36,10 +42,12 @@ mod session;
 mod shard;
 mod source;
 mod spread;
+mod through_scheduler;
 mod wire;
 
+pub use access::{Access, Guard};
 pub use benchmark::benchmark_tables;
-pub use client::{Answer, ClusterClient};
+pub use client::{Answer, ClientOptions, ClusterClient, DIRECT_BYTES};
 pub use error::ClusterError;
 pub use executor::{ExecutorOptions, run_executor};
 pub use logging::print_log;

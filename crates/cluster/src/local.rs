@@ -7,25 +7,30 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::execution::{
+    SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
+};
 use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::join_selection::JoinSelection;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, ReplaceChildrenOptions,
+    Boundedness, EmissionType, ReplaceChildrenOptions, reset_plan_states,
 };
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
-    PhysicalExpr, PlanProperties,
+    PhysicalExpr, PlanProperties, displayable,
 };
 use datafusion::physical_planner::DefaultPhysicalPlanner;
 use futures::StreamExt;
+use log::{debug, info};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_engine::PlacedScanExec;
-use tierloom_engine::star::fused_states;
+use tierloom_engine::star::{fused_states, notes};
 
 /// Rows per batch and morsel on a node.
 const BATCH_ROWS: usize = 16 * 1024;
@@ -62,6 +67,27 @@ impl PlanReader for OnNode {
             work, schema, inputs, partitions,
         )))
     }
+}
+
+/// The node plan in `message` as one operator with one partition, for a client that asks this node.
+///
+/// # Errors
+/// A message that is no node plan. A shard that is not here fails its execution.
+pub(crate) fn asked_for(node: Arc<Node>, message: Message) -> Result<Arc<dyn ExecutionPlan>> {
+    let Header::NodePlan(header) = message.header else {
+        return internal_err!("a client asked a node for something else than a node plan");
+    };
+    let work = LocalWork {
+        node,
+        plan: message.plan,
+        shards: header.shards.into_iter().collect(),
+    };
+    Ok(Arc::new(LocalPlanExec::new(
+        work,
+        message.schema,
+        Vec::new(),
+        1,
+    )))
 }
 
 /// Reads the leaves of a plan: scans of this node's shards, and inputs.
@@ -120,11 +146,28 @@ struct LocalWork {
 }
 
 impl LocalWork {
-    /// The operators that do it.
+    /// The operators that do it, with fresh state.
     ///
     /// # Errors
     /// A shard that is not on this node; DataFusion's, from planning.
     fn operators(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
+        if !inputs.is_empty() {
+            return self.planned(inputs);
+        }
+        let key = (Arc::clone(&self.plan), self.shards.clone());
+        let plan = match self.node.kept_plan(&key) {
+            Some(plan) => plan,
+            None => {
+                let plan = self.planned(inputs)?;
+                self.node.keep_plan(key, &plan);
+                plan
+            }
+        };
+        reset_plan_states(plan)
+    }
+
+    /// The same, planned anew.
+    fn planned(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
         let context = self.node.engine().context();
         let leaves = Leaves {
             node: Arc::clone(&self.node),
@@ -132,12 +175,24 @@ impl LocalWork {
             inputs: inputs.to_vec(),
         };
         let plan = plan_of(&self.plan, &context.task_ctx(), Arc::new(leaves))?;
-        // Written for one partition. This chooses sides of joins by the rows that are here, adds
-        // partitions for all threads, and puts our operators in.
+        // Written for one partition. This adds partitions for all threads, and puts our operators
+        // in. Final steps are in the final plan, so that the rule for star joins finds none here.
         let planner = DefaultPhysicalPlanner::default();
-        let plan = planner.optimize_physical_plan(plan, &context.state(), |_, _| {})?;
-        // Final steps are in the final plan, so that the rule for star joins finds none here.
-        Ok(fused_states(&plan).unwrap_or(plan))
+        let state = context.state();
+        // A first try keeps the sides of joins that the client chose by the rows of all nodes.
+        let kept = with_sides(&state);
+        let as_it_came = planner.optimize_physical_plan(Arc::clone(&plan), &kept, |_, _| {});
+        let plan = match as_it_came.ok().and_then(|plan| fused_states(&plan)) {
+            Some(star) => star,
+            // No star join: sides are chosen anew by the rows that are here.
+            None => planner.optimize_physical_plan(plan, &state, |_, _| {})?,
+        };
+        let plan = fused_states(&plan).unwrap_or(plan);
+        for note in notes(&plan) {
+            info!("node {}: {note}", self.node.name());
+        }
+        debug!("{}", displayable(plan.as_ref()).indent(false));
+        Ok(plan)
     }
 
     /// `context` with the settings of this node's engine, and what Ballista keeps in it.
@@ -157,6 +212,16 @@ impl LocalWork {
             context.runtime_env(),
         ))
     }
+}
+
+/// A session like that of `state` which leaves the sides of joins as they are.
+fn with_sides(state: &SessionState) -> SessionState {
+    let rules = state.physical_optimizers().iter();
+    let rules = rules.filter(|rule| rule.name() != JoinSelection::new().name());
+    let rules = rules.cloned().collect();
+    SessionStateBuilder::new_from_existing(state.clone())
+        .with_physical_optimizer_rules(rules)
+        .build()
 }
 
 /// Runs a node plan over shards of this node, or a final plan over inputs.
@@ -332,7 +397,95 @@ impl DisplayAs for LocalPlanExec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::benchmark::benchmark_tables;
+    use crate::map::{ClusterMap, Layout, NodeState, TableEntry};
+    use crate::node::ShardHome;
+    use crate::planner::{ClusterPlanner, VisibleTables};
     use arrow::array::StringViewArray;
+    use datafusion::physical_plan::collect;
+    use tierloom_memory::{FakeBackend, FakeNode, PageSize, Placement, fake_topology};
+    use tierloom_topology::NodeId;
+    use tierloom_workloads::ssb;
+
+    /// A node that holds the tables of SSB, and a planner that knows it.
+    fn node_with_ssb() -> (Arc<Node>, ClusterPlanner) {
+        let memory_bytes = 4 << 30;
+        let machine = FakeNode {
+            node: 0,
+            cpus: 2,
+            memory_bytes,
+        };
+        let home = ShardHome {
+            topology: fake_topology(&[machine]).unwrap(),
+            backend: Arc::new(FakeBackend::with_nodes(&[(0, memory_bytes)])),
+            page_size: PageSize::Base,
+            placement: Placement::bind(NodeId(0)),
+        };
+        let node = Node::new("a", 1, home).unwrap();
+        let mut map = ClusterMap::default();
+        for table in benchmark_tables("ssb", 0.01, 2, 1).unwrap() {
+            let holders = vec![vec!["a".to_owned()]; 2];
+            let entry = TableEntry {
+                generation: 1,
+                source: table.source,
+                layout: match table.by {
+                    Some(by) => Layout::Sharded { by, holders },
+                    None => Layout::Everywhere,
+                },
+            };
+            node.load(&table.name, &entry);
+            map.tables.insert(table.name, entry);
+        }
+        let state = NodeState {
+            alive: true,
+            silent_ms: 0,
+            process: 1,
+            threads: 1,
+            address: String::new(),
+            tables: node.held(),
+        };
+        map.nodes.insert("a".into(), state);
+        (
+            Arc::new(node),
+            ClusterPlanner::new(VisibleTables::of(&map)).unwrap(),
+        )
+    }
+
+    #[test]
+    fn nodes_run_all_queries_of_ssb_as_star_joins_and_again_with_the_same_rows() {
+        let (node, planner) = node_with_ssb();
+        let mut with_rows = 0;
+        for query in ssb::queries() {
+            let logical = planner.logical(query.sql).unwrap();
+            let planned = planner.distributed(logical, &|| false).unwrap();
+            let part = &planned.plan.nodes[0];
+            let work = LocalWork {
+                node: Arc::clone(&node),
+                plan: Arc::clone(&part.bytes),
+                shards: part.header.shards.iter().copied().collect(),
+            };
+            let plan = work.planned(&[]).unwrap();
+            let said = notes(&plan);
+            assert_eq!(said.len(), 1, "{}: {said:?}", query.id);
+            assert!(said[0].starts_with("fused"), "{}: {said:?}", query.id);
+            let rows = || {
+                let message = Message {
+                    header: Header::NodePlan(part.header.clone()),
+                    schema: part.plan.schema(),
+                    plan: Arc::clone(&part.bytes),
+                };
+                let asked = asked_for(Arc::clone(&node), message).unwrap();
+                let done = collect(asked, node.engine().context().task_ctx());
+                let batches = node.engine().handle().block_on(done).unwrap();
+                tierloom_engine::answer::to_text(&batches).unwrap()
+            };
+            let first = rows();
+            with_rows += usize::from(first.lines().count() > 1);
+            assert_eq!(rows(), first, "{}", query.id);
+        }
+        // A few select nothing at this scale.
+        assert!(with_rows > 8, "{with_rows}");
+    }
 
     #[test]
     fn a_few_rows_of_a_text_column_are_sent_without_the_text_of_the_others() {

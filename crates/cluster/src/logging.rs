@@ -1,4 +1,4 @@
-//! Ballista's log, on stderr.
+//! The log of this crate and of Ballista, on stderr.
 
 use log::{LevelFilter, Log, Metadata, Record};
 
@@ -8,7 +8,9 @@ static LOG: ToStderr = ToStderr;
 
 impl Log for ToStderr {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("ballista")
+        let target = metadata.target();
+        let ballista = target.starts_with("ballista") && metadata.level() <= LevelFilter::Info;
+        ballista || target.starts_with("tierloom_cluster")
     }
 
     fn log(&self, record: &Record<'_>) {
@@ -20,10 +22,10 @@ impl Log for ToStderr {
     fn flush(&self) {}
 }
 
-/// Prints from now on what Ballista says of jobs, tasks and executors, on stderr.
+/// Prints from now on what happens to jobs, tasks, executors and node plans, on stderr.
 pub fn print_log() {
     // Fails if there is a logger already, which then gets the messages.
     if log::set_logger(&LOG).is_ok() {
-        log::set_max_level(LevelFilter::Info);
+        log::set_max_level(LevelFilter::Debug);
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What all processes of a cluster must have in common: the version of this program and of the
 /// messages. Requests with another one are refused.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 
 /// For each shard the nodes that hold it, the preferred one first.
 pub type Holders = Vec<Vec<String>>;
@@ -115,6 +115,10 @@ pub struct Report {
     pub process: u64,
     /// Threads that run its operators.
     pub threads: usize,
+    /// Host and port where it answers node plans; empty from a process of an earlier version, which
+    /// is refused for that version.
+    #[serde(default)]
+    pub address: String,
     /// What it holds, by table.
     pub tables: BTreeMap<String, HeldTable>,
 }
@@ -130,8 +134,17 @@ pub struct NodeState {
     pub process: u64,
     /// Threads that run its operators.
     pub threads: usize,
+    /// Host and port where it answers node plans.
+    pub address: String,
     /// What it holds, by table.
     pub tables: BTreeMap<String, HeldTable>,
+}
+
+/// A number that tells this process from others.
+pub fn process_number() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.map_or(0, |time| time.as_nanos() as u64);
+    now ^ u64::from(std::process::id())
 }
 
 /// The name of a node's process for Ballista. A process that follows another one on a node has

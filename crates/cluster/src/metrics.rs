@@ -88,6 +88,7 @@ mod tests {
             silent_ms: 0,
             process: 1,
             threads: 2,
+            address: "127.0.0.1:1".into(),
             tables: [("fact".to_owned(), held.clone())].into(),
         };
         let map = ClusterMap {

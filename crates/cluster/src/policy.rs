@@ -1,5 +1,6 @@
 //! Gives tasks to executors: one that reads shards goes only where they lie.
 
+use crate::holders::{able, groups};
 use crate::map::ClusterMap;
 use crate::plan::node_plan_below;
 use crate::registry::Registry;
@@ -134,13 +135,7 @@ fn parts(plan: Option<&NodePlanHeader>, pending: Vec<usize>) -> Vec<Vec<usize>> 
     let Some(plan) = plan.filter(|plan| !plan.holders.is_empty()) else {
         return vec![pending];
     };
-    let mut groups: BTreeMap<Option<&Vec<String>>, Vec<usize>> = BTreeMap::new();
-    for partition in pending {
-        let shard = plan.shards.get(partition).copied().unwrap_or(u32::MAX);
-        let holders = plan.holders.get(shard as usize);
-        groups.entry(holders).or_default().push(partition);
-    }
-    groups.into_values().collect()
+    groups(plan, pending)
 }
 
 /// The executor for some partitions of a node plan.
@@ -157,27 +152,14 @@ fn choose(
         .iter()
         .filter_map(|p| plan.shards.get(*p).copied());
     let shards: BTreeSet<u32> = shards.collect();
-    let mut able: Option<Vec<String>> = None;
-    for table in &plan.tables {
-        let none = BTreeSet::new();
-        let wanted = if table.sharded { &shards } else { &none };
-        let holders = map.holders_of(&table.name, table.generation, wanted);
-        able = Some(match able {
-            None => holders,
-            Some(able) => able.into_iter().filter(|n| holders.contains(n)).collect(),
-        });
-    }
     // Without tables it can run anywhere.
-    let Some(able) = able else {
+    let Some(able) = able(plan, &shards, map).filter(|able| !able.is_empty()) else {
         return free.most().map_or(Choice::Later, Choice::On);
     };
-    if able.is_empty() {
-        return free.most().map_or(Choice::Later, Choice::On);
-    }
     let preferred = shards.first().and_then(|s| plan.holders.get(*s as usize));
-    let preferred = preferred.into_iter().flatten().filter(|n| able.contains(n));
-    let mut in_order = preferred.filter_map(|node| map.executor_of(node));
-    let first = in_order.find(|executor| free.has(executor));
+    let is_preferred = |node: &&String| preferred.is_some_and(|nodes| nodes.contains(node));
+    let mut in_order = able.iter().filter(is_preferred);
+    let first = in_order.find_map(|node| map.executor_of(node).filter(|e| free.has(e)));
     let chosen = first.or_else(|| {
         let executors = able.iter().filter_map(|node| map.executor_of(node));
         let free_ones = executors.filter(|executor| free.has(executor));
@@ -245,6 +227,7 @@ mod tests {
                 silent_ms: 0,
                 process: 1,
                 threads: 1,
+                address: String::new(),
                 tables: tables.collect(),
             };
             ((*name).into(), state)

@@ -1,6 +1,8 @@
 //! What the scheduler knows: tables, and the reports of nodes. Tables survive a restart.
 
-use crate::map::{ClusterMap, Layout, LoadRequest, NodeState, Report, TableEntry, VERSION, assign};
+use crate::map::{
+    ClusterMap, Layout, LoadRequest, NodeState, Report, TableEntry, VERSION, assign, process_number,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,12 +27,16 @@ pub(crate) enum Refusal {
 #[derive(Debug)]
 pub(crate) struct Registry {
     state: Mutex<Noted>,
+    /// A number that tells this process from an earlier one.
+    process: u64,
     /// Where the tables are kept.
     file: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
 struct Noted {
+    /// Increases with every change of tables or of what nodes report.
+    revision: u64,
     generation: u64,
     tables: BTreeMap<String, TableEntry>,
     nodes: BTreeMap<String, (Report, Instant)>,
@@ -52,6 +58,7 @@ impl Registry {
         }
         Ok(Registry {
             state: Mutex::new(state),
+            process: process_number(),
             file: file.map(Into::into),
         })
     }
@@ -59,6 +66,17 @@ impl Registry {
     fn state(&self) -> MutexGuard<'_, Noted> {
         // Its parts are replaced as a whole, so a panic elsewhere leaves them consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A text that is another one whenever the map is, but for how long nodes have been silent.
+    pub fn tag(&self) -> String {
+        let state = self.state();
+        let alive = state
+            .nodes
+            .values()
+            .map(|(_, seen)| seen.elapsed() < SILENCE);
+        let alive: String = alive.map(|alive| if alive { '1' } else { '0' }).collect();
+        format!("\"{:x}-{}-{alive}\"", self.process, state.revision)
     }
 
     /// All that is known now.
@@ -71,6 +89,7 @@ impl Registry {
                 silent_ms: silent.as_millis() as u64,
                 process: report.process,
                 threads: report.threads,
+                address: report.address.clone(),
                 tables: report.tables.clone(),
             };
             (name.clone(), node)
@@ -99,6 +118,10 @@ impl Registry {
             )));
         }
         let node = report.node.clone();
+        let known = state.nodes.get(&node).map(|(known, _)| known);
+        if known != Some(&report) {
+            state.revision += 1;
+        }
         state.nodes.insert(node, (report, Instant::now()));
         drop(state);
         Ok(self.map())
@@ -134,6 +157,7 @@ impl Registry {
             next.tables.insert(table.name, entry);
         }
         self.keep(&next).map_err(Refusal::Failed)?;
+        state.revision += 1;
         state.generation = next.generation;
         state.tables = next.tables;
         drop(state);
@@ -165,6 +189,7 @@ fn check_version(version: &str) -> Result<(), Refusal> {
 mod tests {
     use super::*;
     use crate::benchmark::benchmark_tables;
+    use crate::map::HeldTable;
 
     fn report(node: &str, process: u64) -> Report {
         Report {
@@ -172,6 +197,7 @@ mod tests {
             node: node.into(),
             process,
             threads: 1,
+            address: "127.0.0.1:1".into(),
             tables: BTreeMap::new(),
         }
     }
@@ -209,6 +235,29 @@ mod tests {
             ..ssb(1, 1)
         };
         assert!(matches!(registry.load(old), Err(Refusal::Conflict(_))));
+    }
+
+    #[test]
+    fn the_tag_is_another_one_when_tables_or_reports_are() {
+        let registry = Registry::open(None).unwrap();
+        let mut tags = vec![registry.tag()];
+        registry.report(report("a", 1)).unwrap();
+        tags.push(registry.tag());
+        registry.report(report("a", 1)).unwrap();
+        assert_eq!(registry.tag(), tags[1], "the report said nothing new");
+        registry.load(ssb(1, 1)).unwrap();
+        tags.push(registry.tag());
+        let mut held = report("a", 1);
+        held.tables.insert("part".into(), HeldTable::default());
+        registry.report(held).unwrap();
+        tags.push(registry.tag());
+        registry.state().nodes.get_mut("a").unwrap().1 -= SILENCE;
+        tags.push(registry.tag());
+        tags.push(Registry::open(None).unwrap().tag());
+        let count = tags.len();
+        tags.sort();
+        tags.dedup();
+        assert_eq!(tags.len(), count, "{tags:?}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A table of the cluster in the client's catalog.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ClusterTable {
     /// The table and its load.
     pub table: TableRef,

@@ -1,5 +1,6 @@
 //! The scheduler's process.
 
+use crate::access::Guard;
 use crate::codec::{Forwarded, PlanCodec};
 use crate::error::{ClusterError, While};
 use crate::functions::session_builder;
@@ -43,6 +44,9 @@ pub struct SchedulerOptions {
     pub external_host: Option<String>,
     /// A file that keeps the tables over restarts.
     pub tables: Option<PathBuf>,
+    /// What it asks of its callers. With a guard it tells who has which tables and gives out no
+    /// work: clients ask executors themselves.
+    pub guard: Option<Guard>,
 }
 
 /// Runs a scheduler until `stopped` says so; `ready` gets its URL when it can be reached.
@@ -61,9 +65,31 @@ pub fn run_scheduler(
         .thread_name("tierloom-scheduler")
         .build()
         .attempting("starting threads")?;
-    let done = runtime.block_on(serve(options, Arc::new(registry), ready, stopped));
+    let registry = Arc::new(registry);
+    let done = match &options.guard {
+        Some(guard) => runtime.block_on(serve_guarded(options, guard, registry, ready, stopped)),
+        None => runtime.block_on(serve(options, registry, ready, stopped)),
+    };
     runtime.shutdown_background();
     done
+}
+
+async fn serve_guarded(
+    options: &SchedulerOptions,
+    guard: &Guard,
+    registry: Arc<Registry>,
+    ready: impl FnOnce(&str),
+    stopped: &(dyn Fn() -> bool + Sync),
+) -> Result<(), ClusterError> {
+    let server = guard.listen(options.listen).await?;
+    let address = server.address();
+    let host = options.external_host.clone();
+    let host = host.unwrap_or_else(|| address.ip().to_string());
+    ready(&format!("{}://{host}:{}", guard.scheme(), address.port()));
+    tokio::select! {
+        ended = server.serve(routes(registry).into()) => ended.attempting("serving"),
+        () = until(stopped) => Ok(()),
+    }
 }
 
 async fn serve(

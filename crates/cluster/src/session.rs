@@ -1,42 +1,30 @@
 //! One statement: planned here, cut for the nodes, run on them.
 
-use crate::codec::{Forwarded, PlanCodec};
-use crate::error::{ClusterError, While};
-use crate::functions::planning;
-use crate::http::RegistryClient;
-use crate::map::{ClusterMap, Layout, NodeState};
+use crate::direct::{NoAnswer, Question};
+use crate::error::ClusterError;
+use crate::holders::{able, groups};
+use crate::link::Link;
+use crate::map::{ClusterMap, NodeState, executor_id};
+use crate::planner::ClusterPlanner;
 use crate::registry::SILENCE;
-use crate::scan::ClusterTable;
-use crate::scheduler::LARGEST_MESSAGE;
-use crate::spread::{Distributed, distribute};
-use crate::wire::TableRef;
+use crate::scan::InputExec;
+use crate::spread::{Distributed, NodePlan};
+use crate::through_scheduler::through_scheduler;
+use crate::wire::{Header, Message, NodePlanHeader};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use ballista_core::config::{
-    BALLISTA_CLIENT_GRPC_CONNECT_TIMEOUT_SECONDS, BALLISTA_CLIENT_IO_RETRIES_TIMES,
-    BALLISTA_CLIENT_IO_RETRY_WAIT_TIME_MS,
-};
-use ballista_core::execution_plans::execute_physical_plan;
-use ballista_core::extension::SessionConfigExt;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DataFusionError, ScalarValue, plan_err};
+use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::prelude::SessionConfig;
-use datafusion_proto::protobuf::PhysicalPlanNode;
-use futures::TryStreamExt;
-use std::collections::BTreeMap;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use futures::future::try_join_all;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tierloom_engine::Engine;
-
-/// Settings of Ballista: a result that cannot be read is soon given up, because the executor that
-/// had it is gone and others make it again.
-const SETTINGS: [(&str, u64); 3] = [
-    (BALLISTA_CLIENT_IO_RETRIES_TIMES, 1),
-    (BALLISTA_CLIENT_IO_RETRY_WAIT_TIME_MS, 100),
-    (BALLISTA_CLIENT_GRPC_CONNECT_TIMEOUT_SECONDS, 3),
-];
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
 
 /// Time between two looks at the nodes while a statement runs.
 const LOOK: Duration = Duration::from_millis(500);
@@ -48,107 +36,50 @@ const RETRIES: usize = 2;
 /// may still notice it and say so.
 const LOST: Duration = Duration::from_secs(5);
 
-/// The engine that plans one statement.
+/// One statement.
 pub(crate) struct ClusterSession<'a> {
-    registry: &'a RegistryClient,
+    link: &'a Link,
     /// Tables and nodes when it began.
-    pub map: ClusterMap,
-    engine: Engine,
-    /// Talks with scheduler and executors; the engine's threads plan and do nothing else.
-    runtime: tokio::runtime::Runtime,
-    /// Why tables cannot be read.
-    unusable: BTreeMap<String, String>,
+    pub map: Arc<ClusterMap>,
+    /// Has the tables.
+    pub planner: Arc<ClusterPlanner>,
 }
 
 impl<'a> ClusterSession<'a> {
-    pub fn new(registry: &'a RegistryClient) -> Result<Self, ClusterError> {
-        let map = registry.map()?;
-        let engine = Engine::new(planning()).attempting("starting the engine")?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .thread_name("tierloom-client")
-            .build();
-        let mut unusable = BTreeMap::new();
-        for (name, entry) in &map.tables {
-            let (schema, rows) = match map.usable(name) {
-                Ok(usable) => usable,
-                Err(why) => {
-                    unusable.insert(name.clone(), why);
-                    continue;
-                }
-            };
-            let sharded = matches!(entry.layout, Layout::Sharded { .. });
-            let table = ClusterTable {
-                table: TableRef {
-                    name: name.clone(),
-                    generation: entry.generation,
-                    sharded,
-                },
-                size_bytes: row_bytes(&schema).saturating_mul(rows),
-                schema,
-                layout: Arc::new(entry.layout.clone()),
-                rows,
-            };
-            let registered = engine
-                .context()
-                .register_table(name.as_str(), Arc::new(table));
-            registered.attempting(format!("table {name}"))?;
-        }
-        Ok(ClusterSession {
-            registry,
-            map,
-            engine,
-            runtime: runtime.attempting("starting threads")?,
-            unusable,
-        })
+    pub fn new(link: &'a Link) -> Result<Self, ClusterError> {
+        let map = link.registry.map()?;
+        let planner = link.planner(&map)?;
+        Ok(ClusterSession { link, map, planner })
     }
 
-    /// The plan of a query as it is written.
-    pub fn logical(&self, sql: &str) -> Result<LogicalPlan, ClusterError> {
-        let state = self.engine.context().state();
-        let parsed = self.engine.parse(sql).map_err(|e| self.input(&e))?;
-        let planned = self
-            .engine
-            .handle()
-            .block_on(state.statement_to_plan(parsed));
-        let plan = planned.map_err(|e| self.input(&e))?;
-        match plan {
-            LogicalPlan::Ddl(_)
-            | LogicalPlan::Dml(_)
-            | LogicalPlan::Copy(_)
-            | LogicalPlan::Statement(_)
-            | LogicalPlan::Explain(_)
-            | LogicalPlan::Analyze(_) => Err(ClusterError::input(
-                "a cluster runs queries only; this is another statement",
-            )),
-            plan => Ok(plan),
+    /// The rows of a query.
+    pub fn answer(
+        &self,
+        sql: &str,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<(SchemaRef, Vec<RecordBatch>), ClusterError> {
+        if let Some(kept) = self.planner.kept(sql) {
+            let batches = self.collected(&kept.plan, stop)?;
+            return Ok((Arc::clone(&kept.schema), batches));
         }
-    }
-
-    /// An error of planning; a table that cannot be read is named with the reason.
-    fn input(&self, error: &DataFusionError) -> ClusterError {
-        let text = error.strip_backtrace();
-        let lost = self.unusable.iter().find(|(name, _)| {
-            let named = format!(".{name}'");
-            text.contains("not found") && text.contains(&named)
-        });
-        match lost {
-            Some((_, why)) => ClusterError::Failed(why.clone()),
-            None => ClusterError::Input(text),
-        }
+        let logical = self.planner.logical(sql)?;
+        let plan = self.without_subqueries(logical.clone(), stop)?;
+        let planned = Arc::new(self.planner.distributed(plan, stop)?);
+        self.planner.keep(sql, &logical, &planned);
+        let batches = self.collected(&planned.plan, stop)?;
+        Ok((Arc::clone(&planned.schema), batches))
     }
 
     /// The rows of a plan.
-    pub fn rows(
+    fn rows(
         &self,
         plan: LogicalPlan,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<(SchemaRef, Vec<RecordBatch>), ClusterError> {
         let plan = self.without_subqueries(plan, stop)?;
-        let (schema, plan) = self.distributed(plan, stop)?;
-        let batches = self.collected(&plan, stop)?;
-        Ok((schema, batches))
+        let planned = self.planner.distributed(plan, stop)?;
+        let batches = self.collected(&planned.plan, stop)?;
+        Ok((planned.schema, batches))
     }
 
     /// The plan with the values of subqueries that give one and refer to nothing outside of them.
@@ -180,7 +111,7 @@ impl<'a> ClusterSession<'a> {
         });
         match (replaced, failed) {
             (_, Some(error)) => Err(error),
-            (replaced, None) => Ok(replaced.map_err(|e| self.input(&e))?.data),
+            (replaced, None) => Ok(replaced.map_err(|e| self.planner.input(&e))?.data),
         }
     }
 
@@ -204,24 +135,6 @@ impl<'a> ClusterSession<'a> {
         }
     }
 
-    pub fn distributed(
-        &self,
-        plan: LogicalPlan,
-        stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<(SchemaRef, Distributed), ClusterError> {
-        let levels = levels_of(&plan);
-        let planned = self
-            .engine
-            .plan_logical("the statement", plan, levels, stop);
-        let planned = planned.map_err(|error| match error {
-            tierloom_engine::EngineError::Interrupted => ClusterError::Interrupted,
-            other => ClusterError::Input(other.to_string()),
-        })?;
-        let schema = planned.schema();
-        let plan = distribute(planned).map_err(|e| ClusterError::Failed(e.strip_backtrace()))?;
-        Ok((schema, plan))
-    }
-
     /// Runs a plan on the cluster; once more if an executor went away with a part of the answer
     /// that others can make too.
     fn collected(
@@ -232,19 +145,20 @@ impl<'a> ClusterSession<'a> {
         if let Some(why) = lost(plan, &self.map) {
             return Err(ClusterError::Failed(why));
         }
+        let mut map = Arc::clone(&self.map);
         for _ in 0..RETRIES {
-            match self.attempt(plan, stop) {
+            match self.attempt(plan, &map, stop) {
                 Err(ClusterError::Failed(text)) if may_be_a_loss(&text) => {
                     match self.what_is_lost(plan, stop)? {
                         Loss::Nothing => return Err(ClusterError::Failed(text)),
                         Loss::Shard(why) => return Err(ClusterError::Failed(why)),
-                        Loss::Executor => {}
+                        Loss::Executor(now) => map = now,
                     }
                 }
                 other => return other,
             }
         }
-        self.attempt(plan, stop)
+        self.attempt(plan, &map, stop)
     }
 
     /// Waits until a node that was there when the statement began is known to be gone, at most as
@@ -256,7 +170,7 @@ impl<'a> ClusterSession<'a> {
     ) -> Result<Loss, ClusterError> {
         let start = Instant::now();
         while start.elapsed() < SILENCE + LOOK {
-            let map = self.registry.map()?;
+            let map = self.link.registry.map()?;
             if let Some(why) = lost(plan, &map) {
                 return Ok(Loss::Shard(why));
             }
@@ -266,7 +180,7 @@ impl<'a> ClusterSession<'a> {
                 now.is_none_or(|now| !now.alive || now.process != node.process)
             };
             if before.any(gone) {
-                return Ok(Loss::Executor);
+                return Ok(Loss::Executor(map));
             }
             if stop() {
                 return Err(ClusterError::Interrupted);
@@ -276,38 +190,101 @@ impl<'a> ClusterSession<'a> {
         Ok(Loss::Nothing)
     }
 
-    /// Runs a plan on the cluster.
+    /// Runs a plan on the cluster, whose nodes are those of `map`.
     fn attempt(
         &self,
         plan: &Distributed,
+        map: &ClusterMap,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Vec<RecordBatch>, ClusterError> {
-        let mut config = SessionConfig::new_with_ballista()
-            .with_target_partitions(1)
-            .with_ballista_grpc_client_max_message_size(LARGEST_MESSAGE as usize);
-        for (name, value) in SETTINGS {
-            config = config.set_u64(name, value);
+        let direct = self.link.most_bytes > 0 && plan.has_small_results();
+        if direct || !self.link.has_scheduling {
+            let answer = self.until_lost(plan, stop, self.asked(plan, map))?;
+            if let Some(rows) = answer {
+                return Ok(rows);
+            }
         }
-        let settings = config.ballista_config();
-        let codec = PlanCodec::new(Arc::new(Forwarded));
-        let session = session_name();
-        let work = async {
-            let rows = execute_physical_plan::<PhysicalPlanNode>(
-                self.registry.url().into(),
-                &settings,
-                Arc::clone(&plan.plan),
-                &codec,
-                session,
-                config.clone(),
-            );
-            rows.await?.try_collect::<Vec<_>>().await
-        };
-        self.runtime.block_on(async {
+        let work = through_scheduler(self.link.registry.url(), &plan.plan);
+        self.until_lost(plan, stop, work)
+    }
+
+    /// Waits for `work` on a plan as long as the statement can go on.
+    fn until_lost<T>(
+        &self,
+        plan: &Distributed,
+        stop: &(dyn Fn() -> bool + Sync),
+        work: impl Future<Output = Result<T, ClusterError>>,
+    ) -> Result<T, ClusterError> {
+        self.link.wait_for(async {
             tokio::select! {
-                rows = work => rows.map_err(|e| ClusterError::Failed(cause(&e))),
+                done = work => done,
                 ended = self.watch(plan, stop) => Err(ended),
             }
         })
+    }
+
+    /// Asks the nodes themselves and does the final plan here; `None` if there are more rows for it
+    /// than a client should hold.
+    async fn asked(
+        &self,
+        plan: &Distributed,
+        map: &ClusterMap,
+    ) -> Result<Option<Vec<RecordBatch>>, ClusterError> {
+        // Rows of an answer come here in any case.
+        let most = match plan.last {
+            Some(_) if self.link.has_scheduling => self.link.most_bytes,
+            _ => usize::MAX,
+        };
+        let addresses: Vec<&str> = map.nodes.values().map(|n| n.address.as_str()).collect();
+        self.link.nodes.keep(&addresses);
+        let left = AtomicUsize::new(most);
+        let rows = try_join_all(plan.nodes.iter().map(|node| self.results(node, map, &left)));
+        let rows = match rows.await {
+            Ok(rows) => rows,
+            Err(NoAnswer::TooMany) => return Ok(None),
+            Err(NoAnswer::Failed(text)) => return Err(ClusterError::Failed(text)),
+        };
+        let failed = |e: DataFusionError| ClusterError::Failed(e.strip_backtrace());
+        match &plan.last {
+            None => Ok(Some(rows.into_iter().flatten().collect())),
+            Some(last) => {
+                let last = over_rows(last, &rows).map_err(failed)?;
+                self.here(last).await.map(Some)
+            }
+        }
+    }
+
+    /// The rows of a node plan from all nodes that have a part of them.
+    async fn results(
+        &self,
+        plan: &NodePlan,
+        map: &ClusterMap,
+        left: &AtomicUsize,
+    ) -> Result<Vec<RecordBatch>, NoAnswer> {
+        if plan.header.tables.is_empty() {
+            let rows = self.here(Arc::clone(&plan.plan)).await;
+            return rows.map_err(|error| NoAnswer::Failed(error.to_string()));
+        }
+        let questions = questions(plan, map)?;
+        let asked = questions.into_iter().map(|q| self.link.nodes.ask(q, left));
+        Ok(try_join_all(asked).await?.into_iter().flatten().collect())
+    }
+
+    /// The rows of a plan that reads nothing of other processes.
+    async fn here(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, ClusterError> {
+        let engine = self.planner.engine();
+        let fresh = reset_plan_states(plan);
+        let plan = fresh.map_err(|e| ClusterError::Failed(e.strip_backtrace()))?;
+        let context = engine.context().task_ctx();
+        // Dropping it ends the work, if the statement ends before.
+        let mut work = JoinSet::new();
+        work.spawn_on(collect(plan, context), engine.handle());
+        match work.join_next().await {
+            Some(Ok(Ok(rows))) => Ok(rows),
+            Some(Ok(Err(e))) => Err(ClusterError::Failed(e.strip_backtrace())),
+            Some(Err(e)) => Err(ClusterError::Failed(format!("the final plan failed: {e}"))),
+            None => Err(ClusterError::Failed("the final plan ended twice".into())),
+        }
     }
 
     /// Ends when the statement cannot go on: the user stops it, or a shard has lost its last
@@ -323,7 +300,7 @@ impl<'a> ClusterSession<'a> {
             if looked.elapsed() < LOOK {
                 continue;
             }
-            let registry = self.registry.clone();
+            let registry = self.link.registry.clone();
             let map = tokio::task::spawn_blocking(move || registry.map()).await;
             looked = Instant::now();
             let why = match map {
@@ -347,8 +324,8 @@ impl<'a> ClusterSession<'a> {
 enum Loss {
     /// Nothing: it failed for another reason.
     Nothing,
-    /// An executor, but no shard.
-    Executor,
+    /// An executor, but no shard; with the nodes that there are now.
+    Executor(Arc<ClusterMap>),
     /// A shard, with the reason.
     Shard(String),
 }
@@ -361,16 +338,72 @@ fn may_be_a_loss(text: &str) -> bool {
         "transport",
         "roken pipe",
         "is not on node",
+        "no live node has",
         "Fetch",
     ];
     marks.iter().any(|mark| text.contains(mark))
 }
 
-/// A name that no other statement has.
-fn session_name() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |time| time.as_nanos());
-    format!("tierloom-{}-{now}", std::process::id())
+/// What the nodes of `map` are asked for, so that they read each shard once.
+fn questions(plan: &NodePlan, map: &ClusterMap) -> Result<Vec<Question>, NoAnswer> {
+    let header = &plan.header;
+    let parts = match header.holders.is_empty() {
+        true => vec![Vec::new()],
+        false => groups(header, (0..header.shards.len()).collect()),
+    };
+    let questions = parts.into_iter().map(|part| {
+        let shards: Vec<u32> = part.into_iter().map(|index| header.shards[index]).collect();
+        let nodes = able(header, &shards.iter().copied().collect(), map);
+        let node = nodes.and_then(|nodes| nodes.into_iter().next());
+        let node = node.and_then(|name| map.nodes.get_key_value(&name));
+        let Some((name, state)) = node else {
+            let names: Vec<&str> = header.tables.iter().map(|t| t.name.as_str()).collect();
+            let part = shards
+                .first()
+                .map_or("all".into(), |s| format!("shard {s}"));
+            return Err(NoAnswer::Failed(format!(
+                "no live node has {part} of {} together",
+                names.join(" and ")
+            )));
+        };
+        let message = Message {
+            header: Header::NodePlan(NodePlanHeader {
+                shards,
+                ..header.clone()
+            }),
+            schema: plan.plan.schema(),
+            plan: Arc::clone(&plan.bytes),
+        };
+        let mut ticket = Vec::new();
+        let encoded = message.encode(&mut ticket);
+        encoded.map_err(|e| NoAnswer::Failed(e.strip_backtrace()))?;
+        Ok(Question {
+            node: name.clone(),
+            id: executor_id(name, state.process),
+            address: state.address.clone(),
+            ticket,
+            schema: plan.plan.schema(),
+        })
+    });
+    questions.collect()
+}
+
+/// A final plan that reads the rows of node plans.
+fn over_rows(
+    last: &Arc<dyn ExecutionPlan>,
+    rows: &[Vec<RecordBatch>],
+) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+    let replaced = Arc::clone(last).transform_up(|node| {
+        let Some(input) = node.downcast_ref::<InputExec>() else {
+            return Ok(Transformed::no(node));
+        };
+        let Some(rows) = rows.get(input.index) else {
+            return plan_err!("a final plan has no input {}", input.index);
+        };
+        let source = MemorySourceConfig::try_new_exec(&[rows.clone()], input.schema(), None)?;
+        Ok(Transformed::yes(source as Arc<dyn ExecutionPlan>))
+    });
+    replaced.data()
 }
 
 /// Why nobody can read a table of the plan, or do anything at all.
@@ -381,36 +414,4 @@ fn lost(plan: &Distributed, map: &ClusterMap) -> Option<String> {
     let tables = plan.nodes.iter().flat_map(|node| &node.header.tables);
     let mut whys = tables.filter_map(|table| map.usable(&table.name).err());
     whys.next()
-}
-
-/// Approximate bytes of a row in memory.
-fn row_bytes(schema: &SchemaRef) -> u64 {
-    let widths = schema.fields().iter();
-    let widths = widths.map(|f| f.data_type().primitive_width().unwrap_or(16) as u64);
-    widths.sum()
-}
-
-/// How deep a plan nests, at most.
-fn levels_of(plan: &LogicalPlan) -> usize {
-    let mut operators = 0;
-    // Counting does not fail.
-    let _ = plan.apply_with_subqueries(|_| {
-        operators += 1;
-        Ok(TreeNodeRecursion::Continue)
-    });
-    operators
-}
-
-/// The text of an error without the layers that Ballista puts around it.
-fn cause(error: &DataFusionError) -> String {
-    let text = error.strip_backtrace();
-    // An error of an operator arrives as the debug form of the task's error.
-    let marks = ["Execution(\"", "ResourcesExhausted(\"", "Internal(\""];
-    let found = marks.iter().find_map(|mark| {
-        let (_, rest) = text.split_once(mark)?;
-        rest.split_once("\")").map(|(inner, _)| inner)
-    });
-    found.map_or(text.clone(), |inner| {
-        inner.replace("\\\"", "\"").replace("\\'", "'")
-    })
 }

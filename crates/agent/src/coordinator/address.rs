@@ -33,6 +33,13 @@ pub struct HostAddress {
     pub allow_plain_remote: bool,
 }
 
+/// A connection that is made when it is first used, and again after it broke. It shows the token,
+/// if it has one.
+pub type HostLink = InterceptedService<Channel, ShowToken>;
+
+/// Bytes that a host may send on a link before they are read.
+const WINDOW: u32 = 4 << 20;
+
 /// A client that sends its token with each call.
 pub(crate) type Client = AgentClient<InterceptedService<Channel, ShowToken>>;
 
@@ -61,7 +68,10 @@ impl HostAddress {
     }
 
     /// Checks everything that needs no network.
-    pub(crate) fn check(&self) -> Result<(), AgentError> {
+    ///
+    /// # Errors
+    /// An address or certificate that is none; [`AgentError::Plain`] if the token would be readable.
+    pub fn check(&self) -> Result<(), AgentError> {
         let bad = |reason: String| AgentError::BadHost {
             host: self.name.clone(),
             reason,
@@ -90,6 +100,20 @@ impl HostAddress {
             });
         }
         Ok(())
+    }
+
+    /// A connection for calls of another program; must be called on the runtime that shall keep it.
+    ///
+    /// # Errors
+    /// An address or certificate that cannot be used.
+    pub fn link(&self, timeout: Duration) -> Result<HostLink, AgentError> {
+        self.check()?;
+        let endpoint = self
+            .endpoint(timeout)?
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW);
+        let token = ShowToken::new(Some(&self.token));
+        Ok(InterceptedService::new(endpoint.connect_lazy(), token))
     }
 
     /// Connects within `timeout`, with TLS if a certificate is set.
@@ -153,11 +177,12 @@ impl HostAddress {
 }
 
 /// Adds the token to every call.
-#[derive(Clone)]
-pub(crate) struct ShowToken(Option<MetadataValue<Ascii>>);
+#[derive(Debug, Clone)]
+pub struct ShowToken(Option<MetadataValue<Ascii>>);
 
 impl ShowToken {
-    pub(crate) fn new(token: Option<&Token>) -> Self {
+    /// Adds that token; nothing for `None`.
+    pub fn new(token: Option<&Token>) -> Self {
         let value = token.map(|token| format!("{SCHEME}{}", token.to_hex()));
         let value = value.and_then(|text| MetadataValue::try_from(text).ok());
         Self(value.map(|mut value| {

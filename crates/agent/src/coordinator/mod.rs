@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use address::HostAddress;
+pub use address::{HostAddress, HostLink, ShowToken};
 use follow::View;
 use link::Link;
 use run::Run;

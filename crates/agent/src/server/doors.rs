@@ -17,17 +17,18 @@ use tonic::transport::server::Connected;
 
 use crate::server::log::Refusals;
 
-/// Maximum number of open connections.
+/// Maximum number of open connections, if nothing else is asked for.
 ///
 /// A coordinator needs one; further ones are closed at once, so that strangers cannot exhaust the
 /// file descriptors.
-const MOST: usize = 64;
+pub(crate) const MOST: usize = 64;
 /// A connection that has not sent the token within this time is closed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The stream of accepted connections.
 pub(crate) struct Doors {
     listener: TcpListener,
+    most: usize,
     places: Arc<Semaphore>,
     patience: Duration,
     log: Refusals,
@@ -37,9 +38,19 @@ impl Doors {
     pub fn new(listener: TcpListener, patience: Duration, log: Refusals) -> Self {
         Self {
             listener,
+            most: MOST,
             places: Arc::new(Semaphore::new(MOST)),
             patience,
             log,
+        }
+    }
+
+    /// The same for at most `most` connections at a time.
+    pub fn with_places(self, most: usize) -> Self {
+        Self {
+            most,
+            places: Arc::new(Semaphore::new(most)),
+            ..self
         }
     }
 }
@@ -55,8 +66,9 @@ impl Stream for Doors {
                 Err(error) => return Poll::Ready(Some(Err(error))),
             };
             let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+                let most = self.most;
                 self.log
-                    .say(&format!("refused {address}: {MOST} connections are open"));
+                    .say(&format!("refused {address}: {most} connections are open"));
                 continue;
             };
             // A delay of small messages would enlarge the uncertainty of the clocks.

@@ -78,6 +78,7 @@ where
             return Box::pin(self.inner.call(request));
         }
         let peer = peer_words(request.extensions());
+        let grpc = is_grpc(&request);
         let given = request.headers().contains_key(http::header::AUTHORIZATION);
         let log = self.log.clone();
         Box::pin(async move {
@@ -87,9 +88,19 @@ where
             ));
             tokio::time::sleep(DELAY).await;
             // The reply does not say what was wrong, so that it helps nobody to guess.
-            Ok(Status::unauthenticated("not authenticated").into_http())
+            let mut reply = Status::unauthenticated("not authenticated").into_http();
+            if !grpc {
+                *reply.status_mut() = http::StatusCode::UNAUTHORIZED;
+            }
+            Ok(reply)
         })
     }
+}
+
+/// Whether the caller expects an answer of gRPC, in which a refusal has the status of a success.
+fn is_grpc<B>(request: &http::Request<B>) -> bool {
+    let kind = request.headers().get(http::header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
 /// The connection's other end, with or without TLS.

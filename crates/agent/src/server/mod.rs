@@ -7,6 +7,7 @@
 
 pub(crate) mod doors;
 pub(crate) mod guard;
+mod guarded;
 pub(crate) mod log;
 mod service;
 mod session;
@@ -26,6 +27,7 @@ use crate::{AgentError, HostRunner, Stop, SystemClock, Token, WallClock};
 use doors::Doors;
 use guard::Guard;
 pub(crate) use guard::SCHEME;
+pub use guarded::GuardedServer;
 pub use log::Log;
 use log::Refusals;
 use service::Calls;
@@ -74,6 +76,8 @@ pub struct AgentOptions {
     pub lease: Duration,
     /// A connection that has not sent the token within this time is closed.
     pub introduction: Duration,
+    /// Most connections at a time; further ones are closed at once.
+    pub connections: usize,
     /// The clock that start times refer to.
     pub clock: Arc<dyn WallClock>,
     /// Receives messages about sessions and rejected callers.
@@ -91,6 +95,7 @@ impl AgentOptions {
             allow_plain_remote: false,
             lease: DEFAULT_LEASE,
             introduction: doors::PATIENCE,
+            connections: doors::MOST,
             clock: Arc::new(SystemClock),
             log: Log::silent(),
         }
@@ -158,6 +163,7 @@ async fn serve_until(
     let (listener, address) = listener(options.listen).await?;
     let refusals = Refusals::new(options.log);
     let incoming = Doors::new(listener, options.introduction, refusals.clone());
+    let incoming = incoming.with_places(options.connections);
     let calls = Calls {
         agent: Arc::clone(&agent),
         name: options.name,

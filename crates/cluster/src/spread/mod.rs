@@ -23,6 +23,7 @@ use crate::wire::NodePlanHeader;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, displayable, replace_children_if_necessary};
@@ -31,22 +32,51 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tierloom_engine::{final_step, partial_step};
 
-/// A statement as the scheduler gets it, and as text.
+/// A statement in parts.
 pub(crate) struct Distributed {
-    /// The plan for the scheduler.
+    /// The whole as the scheduler gets it.
     pub plan: Arc<dyn ExecutionPlan>,
     /// The node plans.
     pub nodes: Vec<NodePlan>,
-    /// The operators of the final plan, as text; `None` if there is none.
-    pub last: Option<String>,
+    /// The final plan, with an [`InputExec`] for each node plan; `None` if there is none.
+    pub last: Option<Arc<dyn ExecutionPlan>>,
 }
 
 /// A node plan that is part of a statement.
 pub(crate) struct NodePlan {
     /// What it reads, and where.
     pub header: NodePlanHeader,
-    /// Its operators, as text.
-    pub text: String,
+    /// Its operators.
+    pub plan: Arc<dyn ExecutionPlan>,
+    /// The same for a message.
+    pub bytes: Arc<Vec<u8>>,
+}
+
+impl Distributed {
+    /// Whether the client can do the final plan, as far as operators tell: what each node plan
+    /// gives is what an aggregation left, or the first rows.
+    pub fn has_small_results(&self) -> bool {
+        self.last.is_none() || self.nodes.iter().all(|node| is_small(&node.plan))
+    }
+}
+
+fn is_small(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some(scan) = plan.downcast_ref::<TableScanExec>() {
+        return scan.header.limit.is_some();
+    }
+    if plan.fetch().is_some() || plan.downcast_ref::<AggregateExec>().is_some() {
+        return true;
+    }
+    match plan.children().as_slice() {
+        [] => true,
+        [one] => is_small(one),
+        _ => false,
+    }
+}
+
+/// A plan as indented text.
+pub(crate) fn text_of(plan: &Arc<dyn ExecutionPlan>) -> String {
+    displayable(plan.as_ref()).indent(false).to_string()
 }
 
 /// Cuts `plan`.
@@ -66,21 +96,23 @@ pub(crate) fn distribute(plan: Arc<dyn ExecutionPlan>) -> Result<Distributed> {
         });
     }
     let rest = cutter.rest(plan)?;
-    let text = displayable(rest.as_ref()).indent(false).to_string();
-    let schema = rest.schema();
     let inputs = cutter.leaves.into_iter().map(collected).collect();
+    let bytes = plan_bytes(&rest)?;
     Ok(Distributed {
-        plan: Arc::new(FinalPlanExec::new(plan_bytes(&rest)?, schema, inputs)),
+        plan: Arc::new(FinalPlanExec::new(bytes, rest.schema(), inputs)),
         nodes: cutter.nodes,
-        last: Some(text),
+        last: Some(rest),
     })
 }
 
-/// Takes out the operator that hides values from the planner's rules and does nothing to rows; each
-/// process puts it where its own rules need it.
+/// Takes out operators that do nothing to rows: one hides values from the planner's rules, one lets
+/// others have their turn. Each process puts them where it needs them; in front of a placed scan,
+/// which takes turns by itself, the second would stand in the way of a star join.
 fn without_marks(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let input = match node.children().as_slice() {
-        [input] if node.name() == "AnyValuesExec" => Some(Arc::clone(input)),
+        [input] if node.name() == "AnyValuesExec" || node.is::<CooperativeExec>() => {
+            Some(Arc::clone(input))
+        }
         _ => None,
     };
     Ok(match input {
@@ -113,11 +145,13 @@ impl Cutter {
             shards: (0..holders.len() as u32).collect(),
             holders,
         };
+        let bytes = plan_bytes(plan)?;
         self.nodes.push(NodePlan {
             header: header.clone(),
-            text: displayable(plan.as_ref()).indent(false).to_string(),
+            plan: Arc::clone(plan),
+            bytes: Arc::clone(&bytes),
         });
-        Ok(node_plan(header, plan.schema(), plan_bytes(plan)?))
+        Ok(node_plan(header, plan.schema(), bytes))
     }
 
     /// The place of a node plan's results.

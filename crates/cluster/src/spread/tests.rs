@@ -1,6 +1,6 @@
 //! Which parts of statements nodes do, on tables that no node has.
 
-use super::{Distributed, distribute};
+use super::{Distributed, distribute, text_of};
 use crate::codec::{Forwarded, PlanReader, plan_of};
 use crate::functions::planning;
 use crate::map::Layout;
@@ -113,10 +113,30 @@ fn rows_without_a_match_and_other_keys_come_together_in_the_final_plan() {
         assert_eq!(nodes, if by_key { 1 } else { 2 }, "{sql}");
     }
     // Nodes may draw different numbers.
-    let text = plan("SELECT count(*) FROM fact WHERE random() < 0.5")
-        .last
-        .unwrap();
+    let last = plan("SELECT count(*) FROM fact WHERE random() < 0.5").last;
+    let text = text_of(&last.unwrap());
     assert!(text.contains("random"), "{text}");
+}
+
+#[test]
+fn what_aggregations_and_limits_leave_is_small_and_rows_to_be_joined_are_not() {
+    for sql in [
+        "SELECT d.v, sum(f.v) FROM fact f JOIN dim d ON f.w = d.k GROUP BY d.v ORDER BY 1",
+        "SELECT * FROM fact ORDER BY v LIMIT 3",
+        "SELECT * FROM fact LIMIT 3",
+        "SELECT * FROM dim LIMIT 3",
+        // The rows are the answer.
+        "SELECT k + 1, v FROM fact WHERE w > 7",
+    ] {
+        assert!(plan(sql).has_small_results(), "{sql}");
+    }
+    for sql in [
+        "SELECT count(*) FROM fact f JOIN line l ON f.v = l.v",
+        "SELECT count(*) FROM dim d LEFT JOIN fact f ON d.k = f.w",
+        "SELECT * FROM fact ORDER BY v",
+    ] {
+        assert!(!plan(sql).has_small_results(), "{sql}");
+    }
 }
 
 #[test]

@@ -4,11 +4,13 @@ use crate::commands::sql::SessionArgs;
 use clap::Subcommand;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use tierloom_text::Bytes;
 
 /// Run SQL on tables that lie in the memory of several machines
 ///
 /// One scheduler knows who holds what; each executor holds shards in placed memory and works on
-/// them. Connections are neither encrypted nor checked: use a network that only its users reach.
+/// them. Without a token and certificates, connections are neither encrypted nor checked: use a
+/// network that only its users reach.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -24,12 +26,51 @@ pub enum ClusterCommand {
     Status(ClusterStatusArgs),
 }
 
-/// Where the scheduler is
+/// Where the scheduler is, and what it is shown
 #[derive(clap::Args)]
 pub struct SchedulerUrl {
-    /// URL of the scheduler
+    /// URL of the scheduler; https:// for one with a certificate
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:50050")]
     pub scheduler: String,
+    #[command(flatten)]
+    pub token: TokenArgs,
+    /// Certificate that signed those of the scheduler and the executors (or is theirs), PEM
+    #[arg(long, value_name = "FILE", help_heading = "Security")]
+    pub tls_ca: Option<PathBuf>,
+}
+
+/// The token of a cluster
+#[derive(clap::Args)]
+pub struct TokenArgs {
+    /// File with the token shared by scheduler, executors and their users; default:
+    /// $TIERLOOM_TOKEN, and with certificates ~/.config/tierloom/token
+    #[arg(long, value_name = "FILE", help_heading = "Security")]
+    pub token_file: Option<PathBuf>,
+    /// Allow unencrypted connections to other machines: anyone who reads the traffic learns the
+    /// token
+    #[arg(long = "allow-plain-remote", help_heading = "Security")]
+    pub allow_plain: bool,
+}
+
+/// The certificate of a scheduler or an executor
+#[derive(clap::Args)]
+pub struct CertificateArgs {
+    /// TLS certificate, PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        help_heading = "Security"
+    )]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        help_heading = "Security"
+    )]
+    pub tls_key: Option<PathBuf>,
 }
 
 /// Run the scheduler, until Ctrl-C or SIGTERM
@@ -44,6 +85,10 @@ pub struct SchedulerArgs {
     /// Keep in FILE which tables there are; a scheduler that starts again reads it
     #[arg(long, value_name = "FILE")]
     pub tables: Option<PathBuf>,
+    #[command(flatten)]
+    pub token: TokenArgs,
+    #[command(flatten)]
+    pub certificate: CertificateArgs,
     /// Print on stderr what happens to statements, tasks and executors
     #[arg(long)]
     pub verbose: bool,
@@ -54,6 +99,8 @@ pub struct SchedulerArgs {
 pub struct ExecutorArgs {
     #[command(flatten)]
     pub url: SchedulerUrl,
+    #[command(flatten)]
+    pub certificate: CertificateArgs,
     /// Name of this node; each executor of a cluster has its own
     #[arg(long, value_name = "NAME")]
     pub name: String,
@@ -103,21 +150,25 @@ pub struct ClusterLoadArgs {
     pub sf: f64,
 }
 
-/// Run a query on a cluster
+/// Run queries on a cluster
 #[derive(clap::Args)]
 pub struct SqlArgs {
     #[command(flatten)]
     pub url: SchedulerUrl,
-    /// The query
-    #[arg(value_name = "QUERY")]
-    pub query: String,
+    /// The query; several are run one after another, on the same connections
+    #[arg(value_name = "QUERY", required = true)]
+    pub queries: Vec<String>,
     /// Print how it would run: what each node does, with which shards, and on which tiers they lie
     #[arg(long)]
     pub explain: bool,
     /// Format of the rows: table, csv, json or jsonl
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub format: String,
-    /// Print the time that it took
+    /// Do the end of a query here if the nodes' part of it gives at most SIZE of rows, else on a
+    /// node; 0 to have the scheduler give out all work. With a token it is always done here
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub direct: Bytes,
+    /// Print the time that each query took
     #[arg(long)]
     pub timing: bool,
 }

@@ -4,8 +4,10 @@
 //! loaded.
 
 use super::Args;
+use super::access;
 use super::args::{
-    ClusterCommand, ClusterLoadArgs, ClusterStatusArgs, ExecutorArgs, SchedulerArgs, SqlArgs,
+    ClusterCommand, ClusterLoadArgs, ClusterStatusArgs, ExecutorArgs, SchedulerArgs, SchedulerUrl,
+    SqlArgs,
 };
 use crate::commands::sql;
 use crate::failure::Failure;
@@ -13,8 +15,9 @@ use crate::{output, stop};
 use std::fmt::Write;
 use std::path::Path;
 use tierloom_cluster::{
-    Answer, ClusterClient, ClusterError, ClusterMap, ExecutorOptions, Layout, RowSource,
-    SchedulerOptions, TableRequest, benchmark_tables, print_log, run_executor, run_scheduler,
+    Answer, ClientOptions, ClusterClient, ClusterError, ClusterMap, DIRECT_BYTES, ExecutorOptions,
+    Layout, RowSource, SchedulerOptions, TableRequest, benchmark_tables, print_log, run_executor,
+    run_scheduler,
 };
 use tierloom_engine::arrow::array::RecordBatch;
 use tierloom_engine::arrow::util::display::FormatOptions;
@@ -52,6 +55,7 @@ fn scheduler(args: &SchedulerArgs) -> Result<(), Failure> {
         listen: args.listen,
         external_host: args.external_host.clone(),
         tables: args.tables.clone(),
+        guard: access::guard(&args.token, &args.certificate, true)?,
     };
     let ready = |url: &str| {
         // If nobody reads it, that is no harm.
@@ -85,6 +89,8 @@ fn executor(args: &ExecutorArgs) -> Result<(), Failure> {
     let options = ExecutorOptions {
         scheduler: args.url.scheduler.clone(),
         name: name.into(),
+        access: access::access(&args.url)?,
+        guard: access::guard(&args.url.token, &args.certificate, false)?,
         listen: args.listen,
         external_host: args.external_host.clone(),
         threads: options.engine.threads,
@@ -101,8 +107,16 @@ fn executor(args: &ExecutorArgs) -> Result<(), Failure> {
     Ok(run_executor(options, ready, &stop::requested)?)
 }
 
+fn client(url: &SchedulerUrl, direct_bytes: usize) -> Result<ClusterClient, Failure> {
+    let options = ClientOptions {
+        direct_bytes,
+        access: access::access(url)?,
+    };
+    Ok(ClusterClient::with_options(&url.scheduler, options)?)
+}
+
 fn load(args: &ClusterLoadArgs) -> Result<(), Failure> {
-    let client = ClusterClient::new(&args.url.scheduler)?;
+    let client = client(&args.url, DIRECT_BYTES)?;
     let tables = requests(args)?;
     let names: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
     let map = client.load(tables, &stop::requested)?;
@@ -162,17 +176,21 @@ fn query(args: &SqlArgs) -> Result<(), Failure> {
             )));
         }
     };
-    let client = ClusterClient::new(&args.url.scheduler)?;
-    if args.explain {
-        return output::print(&client.explain(&args.query, &stop::requested)?);
-    }
-    let answer = client.run(&args.query, &stop::requested)?;
-    match format {
-        None => output::print(&table(&answer)?)?,
-        Some(format) => output::print_bytes(&rows(&answer, format)?)?,
-    }
-    if args.timing {
-        note!("{:.1} ms", answer.time.as_secs_f64() * 1e3);
+    let direct = usize::try_from(args.direct.0).unwrap_or(usize::MAX);
+    let client = client(&args.url, direct)?;
+    for query in &args.queries {
+        if args.explain {
+            output::print(&client.explain(query, &stop::requested)?)?;
+            continue;
+        }
+        let answer = client.run(query, &stop::requested)?;
+        match format {
+            None => output::print(&table(&answer)?)?,
+            Some(format) => output::print_bytes(&rows(&answer, format)?)?,
+        }
+        if args.timing {
+            note!("{:.1} ms", answer.time.as_secs_f64() * 1e3);
+        }
     }
     Ok(())
 }
@@ -201,7 +219,7 @@ fn rows(answer: &Answer, format: Format) -> Result<Vec<u8>, Failure> {
 }
 
 fn status(args: &ClusterStatusArgs) -> Result<(), Failure> {
-    let map = ClusterClient::new(&args.url.scheduler)?.map()?;
+    let map = client(&args.url, DIRECT_BYTES)?.map()?;
     match args.json {
         true => output::print_json(&map),
         false => output::print(&described(&map)),

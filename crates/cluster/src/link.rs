@@ -1,0 +1,95 @@
+//! What all statements of a client share: threads, connections, and the engine that plans.
+
+use crate::access::Access;
+use crate::direct::NodeLinks;
+use crate::error::{ClusterError, While};
+use crate::http::RegistryClient;
+use crate::map::ClusterMap;
+use crate::planner::{ClusterPlanner, VisibleTables};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::runtime::Runtime;
+
+/// A client's connections to a cluster.
+pub(crate) struct Link {
+    /// The scheduler's tables and nodes.
+    pub registry: RegistryClient,
+    /// Connections to nodes.
+    pub nodes: NodeLinks,
+    /// Whether the scheduler gives out work, which it does not in a cluster with a token.
+    pub has_scheduling: bool,
+    /// Most bytes of rows that nodes send here for a final plan.
+    pub most_bytes: usize,
+    /// Talks with scheduler and nodes; the engine's threads plan and run final plans. Taken by
+    /// `drop`.
+    runtime: Option<Runtime>,
+    /// The last one that was needed, and the map that it is for.
+    planner: Mutex<Option<(Arc<ClusterMap>, Arc<ClusterPlanner>)>>,
+}
+
+impl Link {
+    /// A client of the scheduler at `url`.
+    ///
+    /// # Errors
+    /// [`ClusterError::Input`] for a text that is no such URL or does not fit `access`,
+    /// [`ClusterError::Failed`] if threads cannot be started.
+    pub fn new(url: &str, access: &Access, most_bytes: usize) -> Result<Self, ClusterError> {
+        let registry = RegistryClient::new(url, access)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .thread_name("tierloom-client")
+            .build();
+        Ok(Link {
+            registry,
+            nodes: NodeLinks::new(access.clone()),
+            has_scheduling: access.token.is_none(),
+            most_bytes,
+            runtime: Some(runtime.attempting("starting threads")?),
+            planner: Mutex::default(),
+        })
+    }
+
+    /// Runs `work` on its threads, and waits for it.
+    ///
+    /// # Errors
+    /// [`ClusterError::Failed`] if they have ended.
+    pub fn wait_for<T>(
+        &self,
+        work: impl Future<Output = Result<T, ClusterError>>,
+    ) -> Result<T, ClusterError> {
+        match &self.runtime {
+            Some(runtime) => runtime.block_on(work),
+            None => Err(ClusterError::Failed("the client has ended".into())),
+        }
+    }
+
+    /// An engine with the tables of `map`.
+    ///
+    /// # Errors
+    /// [`ClusterError::Failed`] if it cannot be started.
+    pub fn planner(&self, map: &Arc<ClusterMap>) -> Result<Arc<ClusterPlanner>, ClusterError> {
+        let mut kept = self.planner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, planner)) = kept.as_ref()
+            && Arc::ptr_eq(known, map)
+        {
+            return Ok(Arc::clone(planner));
+        }
+        let tables = VisibleTables::of(map);
+        let same = kept.as_ref().map(|(_, planner)| planner);
+        let planner = match same.filter(|planner| planner.has(&tables)) {
+            Some(planner) => Arc::clone(planner),
+            None => Arc::new(ClusterPlanner::new(tables)?),
+        };
+        *kept = Some((Arc::clone(map), Arc::clone(&planner)));
+        Ok(planner)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Connections that do not answer must not keep anybody waiting.
+            runtime.shutdown_background();
+        }
+    }
+}

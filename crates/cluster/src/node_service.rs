@@ -1,0 +1,268 @@
+//! Answers clients that ask this node for the rows of a node plan.
+//!
+//! The last message of an answer counts its rows. An answer without it is no answer, however its
+//! connection ended.
+
+use crate::local::asked_for;
+use crate::map::VERSION;
+use crate::node::Node;
+use crate::scheduler::LARGEST_MESSAGE;
+use crate::wire::Message;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::error::FlightError;
+use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
+use arrow_flight::{
+    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo,
+    HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
+};
+use datafusion::common::DataFusionError;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status, Streaming};
+
+/// Name of the field in which a request carries [`VERSION`].
+pub(crate) const VERSION_FIELD: &str = "tierloom-version";
+
+/// Name of the field in which a request says which process it is for: another one may listen at
+/// the address of one that has ended.
+pub(crate) const NODE_FIELD: &str = "tierloom-node";
+
+/// Batches that wait to be sent; more work on a plan waits until its client reads.
+const WAITING: usize = 2;
+
+/// Longest text of an error: it travels in a header.
+const LONGEST_ERROR: usize = 4000;
+
+/// The service for `node`, whose process is `id`.
+pub(crate) fn node_service(node: Arc<Node>, id: &str) -> FlightServiceServer<NodePlans> {
+    let id = id.to_owned();
+    FlightServiceServer::new(NodePlans { node, id })
+        .max_decoding_message_size(LARGEST_MESSAGE as usize)
+        .max_encoding_message_size(LARGEST_MESSAGE as usize)
+}
+
+/// Runs node plans.
+pub(crate) struct NodePlans {
+    node: Arc<Node>,
+    id: String,
+}
+
+impl NodePlans {
+    fn rows(&self, request: &Request<Ticket>) -> Result<BoxStream<'static, Piece>, Status> {
+        self.check(request.metadata())?;
+        let message = Message::decode(&request.get_ref().ticket);
+        let message = message.map_err(|e| Status::invalid_argument(e.strip_backtrace()))?;
+        let no_plan = || Status::invalid_argument("expected a node plan");
+        let message = message.ok_or_else(no_plan)?;
+        let schema = Arc::clone(&message.schema);
+        let (send, rows) = mpsc::channel(WAITING);
+        let mut work = JoinSet::new();
+        let node = Arc::clone(&self.node);
+        work.spawn_on(run(node, message, send), self.node.engine().handle());
+        Ok(pieces(RunningPlan { rows, work }, schema))
+    }
+
+    /// Checks that the request is for this process, and of its version.
+    fn check(&self, fields: &MetadataMap) -> Result<(), Status> {
+        let field = |name: &str| fields.get(name).and_then(|v| v.to_str().ok());
+        let version = field(VERSION_FIELD).unwrap_or("an unknown version");
+        if version != VERSION {
+            return Err(Status::failed_precondition(format!(
+                "this node runs tierloom {VERSION}, and a process of {version} asks it"
+            )));
+        }
+        match field(NODE_FIELD) {
+            Some(id) if id == self.id => Ok(()),
+            // Its node has started again, or is gone: the caller looks for it.
+            other => Err(Status::unavailable(format!(
+                "process {} answers where {} was expected",
+                self.id,
+                other.unwrap_or("another one")
+            ))),
+        }
+    }
+}
+
+type Piece = Result<FlightData, Status>;
+
+/// A plan that runs; dropping it ends the work on it.
+struct RunningPlan {
+    rows: mpsc::Receiver<RecordBatch>,
+    work: JoinSet<Result<(), DataFusionError>>,
+}
+
+impl RunningPlan {
+    /// The next rows; `None` after all of them.
+    async fn next(&mut self) -> Result<Option<RecordBatch>, Status> {
+        if let Some(batch) = self.rows.recv().await {
+            return Ok(Some(batch));
+        }
+        match self.work.join_next().await {
+            Some(Ok(Ok(()))) => Ok(None),
+            Some(Ok(Err(error))) => Err(Status::aborted(text_of(&error))),
+            Some(Err(error)) => Err(Status::internal(format!("a node plan failed: {error}"))),
+            None => Err(Status::internal("a node plan ended twice")),
+        }
+    }
+}
+
+/// Runs a plan and sends its rows. A client that has gone ends it without an error.
+async fn run(
+    node: Arc<Node>,
+    message: Message,
+    rows: mpsc::Sender<RecordBatch>,
+) -> Result<(), DataFusionError> {
+    let context = node.engine().context().task_ctx();
+    let mut batches = asked_for(node, message)?.execute(0, context)?;
+    while let Some(batch) = batches.try_next().await? {
+        if rows.send(batch).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The messages of an answer.
+fn pieces(running: RunningPlan, schema: SchemaRef) -> BoxStream<'static, Piece> {
+    let (count, complete) = (
+        Arc::new(AtomicU64::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let (counted, ended) = (Arc::clone(&count), Arc::clone(&complete));
+    let batches = futures::stream::try_unfold(running, move |mut running| {
+        let (count, complete) = (Arc::clone(&count), Arc::clone(&complete));
+        async move {
+            let next = running.next().await.map_err(FlightError::from)?;
+            Ok(match next {
+                Some(batch) => {
+                    count.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+                    Some((batch, running))
+                }
+                None => {
+                    complete.store(true, Ordering::Relaxed);
+                    None
+                }
+            })
+        }
+    });
+    let encoded = FlightDataEncoderBuilder::new()
+        .with_schema(schema)
+        // Columns stay as the statement was planned for.
+        .with_dictionary_handling(arrow_flight::encode::DictionaryHandling::Resend)
+        .build(batches)
+        .map_err(Status::from);
+    let last = futures::stream::once(async move {
+        if !ended.load(Ordering::Relaxed) {
+            return Err(Status::internal("a node plan ended too soon"));
+        }
+        let rows = counted.load(Ordering::Relaxed).to_le_bytes();
+        Ok(FlightData::new().with_app_metadata(rows.to_vec()))
+    });
+    encoded.chain(last).boxed()
+}
+
+/// What went wrong, without the names of the layers around it.
+fn text_of(error: &DataFusionError) -> String {
+    let text = match error.find_root() {
+        DataFusionError::Execution(text)
+        | DataFusionError::ResourcesExhausted(text)
+        | DataFusionError::Internal(text) => text.clone(),
+        other => other.strip_backtrace(),
+    };
+    text.chars().take(LONGEST_ERROR).collect()
+}
+
+/// What Flight has and a node has not.
+fn absent<T>() -> Result<Response<T>, Status> {
+    Err(Status::unimplemented(
+        "a node gives the rows of node plans only",
+    ))
+}
+
+#[tonic::async_trait]
+impl FlightService for NodePlans {
+    type HandshakeStream = BoxStream<'static, Result<HandshakeResponse, Status>>;
+    type ListFlightsStream = BoxStream<'static, Result<FlightInfo, Status>>;
+    type DoGetStream = BoxStream<'static, Piece>;
+    type DoPutStream = BoxStream<'static, Result<PutResult, Status>>;
+    type DoActionStream = BoxStream<'static, Result<arrow_flight::Result, Status>>;
+    type ListActionsStream = BoxStream<'static, Result<ActionType, Status>>;
+    type DoExchangeStream = BoxStream<'static, Piece>;
+
+    async fn do_get(
+        &self,
+        request: Request<Ticket>,
+    ) -> Result<Response<Self::DoGetStream>, Status> {
+        Ok(Response::new(self.rows(&request)?))
+    }
+
+    async fn handshake(
+        &self,
+        _: Request<Streaming<HandshakeRequest>>,
+    ) -> Result<Response<Self::HandshakeStream>, Status> {
+        absent()
+    }
+
+    async fn list_flights(
+        &self,
+        _: Request<Criteria>,
+    ) -> Result<Response<Self::ListFlightsStream>, Status> {
+        absent()
+    }
+
+    async fn get_flight_info(
+        &self,
+        _: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        absent()
+    }
+
+    async fn poll_flight_info(
+        &self,
+        _: Request<FlightDescriptor>,
+    ) -> Result<Response<PollInfo>, Status> {
+        absent()
+    }
+
+    async fn get_schema(
+        &self,
+        _: Request<FlightDescriptor>,
+    ) -> Result<Response<SchemaResult>, Status> {
+        absent()
+    }
+
+    async fn do_put(
+        &self,
+        _: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoPutStream>, Status> {
+        absent()
+    }
+
+    async fn do_exchange(
+        &self,
+        _: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoExchangeStream>, Status> {
+        absent()
+    }
+
+    async fn do_action(
+        &self,
+        _: Request<Action>,
+    ) -> Result<Response<Self::DoActionStream>, Status> {
+        absent()
+    }
+
+    async fn list_actions(
+        &self,
+        _: Request<Empty>,
+    ) -> Result<Response<Self::ListActionsStream>, Status> {
+        absent()
+    }
+}
