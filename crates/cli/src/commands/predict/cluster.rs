@@ -144,7 +144,7 @@ fn queries(size: &ClusterSize) -> Table {
             ms(q.node_plan_ns()),
             ms(q.times.fetch_ns),
             ms(q.times.last_ns),
-            Bytes(q.sent_bytes() as u64).rounded(),
+            Bytes(q.sent_bytes().round() as u64).rounded(),
         ]);
     }
     table
