@@ -122,7 +122,7 @@ impl Ord for Event {
 
 /// One client, which asks one query after the other.
 #[derive(Default)]
-struct Stream {
+struct ClientTurn {
     /// Statements that are left, the next one last: the query, and whether this one has its work.
     left: Vec<(usize, bool)>,
     query: usize,
@@ -165,7 +165,7 @@ struct Simulated<'a> {
     scheduler: Server,
     nodes: Vec<Server>,
     links: Vec<Server>,
-    streams: Vec<Stream>,
+    streams: Vec<ClientTurn>,
     statements: usize,
     run: ClusterRun,
 }
@@ -191,9 +191,9 @@ impl<'a> Simulated<'a> {
             let statements = queries.flat_map(|q| statements_of(q, &works[q]));
             let mut left: Vec<(usize, bool)> = statements.collect();
             left.reverse();
-            cluster.streams.push(Stream {
+            cluster.streams.push(ClientTurn {
                 left,
-                ..Stream::default()
+                ..ClientTurn::default()
             });
             cluster.next_statement(stream, 0.0);
         }

@@ -6,8 +6,8 @@ use tierloom_model::cluster::{ClusterSetup, NetworkLink, StatementCosts};
 
 /// The part of a question that is about several machines.
 ///
-/// Costs that are not given are those that were measured (docs/cluster-model.md), and ranges take them at
-/// half and at twice their value.
+/// Costs that are not given are those that were measured (docs/cluster-model.md), and ranges take
+/// them at half and at twice their value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterRequest {

@@ -33,7 +33,8 @@ pub struct ClusterArgs {
     /// Clients that ask at the same time, for the throughput; default: 16
     #[arg(long, requires = "nodes", value_name = "N")]
     streams: Option<u32>,
-    /// Planning and answering a statement, milliseconds; default: as measured (docs/cluster-model.md)
+    /// Planning and answering a statement, milliseconds; default: as measured
+    /// (docs/cluster-model.md)
     #[arg(long, requires = "nodes", value_name = "MS")]
     statement_ms: Option<f64>,
     /// Work of the scheduler for a task, microseconds; default: as measured
