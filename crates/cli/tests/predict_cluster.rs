@@ -155,8 +155,8 @@ fn mistakes_are_one_error_before_anything_is_printed() {
     with(&[&SSB, &network, &["inf"]], &["network bandwidth is inf"]);
     let more = ["--nodes", "2", "--task-us", "NaN"];
     with(&[&SSB, &more, &NETWORK], &["time of a task in us NaN"]);
-    let placed = ["--nodes", "2", "--placement", "remote"];
-    with(&[&SSB, &placed, &NETWORK], &["remote"]);
+    let placed = ["--nodes", "2", "--placement", "pmem"];
+    with(&[&SSB, &placed, &NETWORK], &["pmem"]);
     for args in [
         &["--nodes", "2"][..],
         &["--network-gbps", "1", "--network-us", "1"],
