@@ -50,7 +50,7 @@ struct TpchCut {
     /// What nodes send; nothing here for the states of all group tables.
     sent: &'static [Sent],
     last: LastPhases,
-    /// Further groups over `lineitem` on the nodes, which one process avoids because it knows
+    /// Further groups over `lineitem` on the nodes, which the written-down phases avoid: they know
     /// which keys are wanted.
     groups: Option<LineitemGroups>,
 }
@@ -183,10 +183,19 @@ pub fn tpch_spread(tpch: &Tpch) -> Vec<SpreadQuery> {
         for phase in &mut phases {
             phase.compute_ns_per_tuple += tpch.compute_ns;
         }
-        tpch_sent(
-            SpreadQuery::with_states(&name, phases, &TPCH_SHARDED),
-            tpch.scale_factor,
-        )
+        let query = SpreadQuery::with_states(&name, phases, &TPCH_SHARDED);
+        let mut query = tpch_sent(query, tpch.scale_factor);
+        let cut = TPCH_CUTS.iter().find(|c| c.name == name);
+        if let Some(groups) = cut.and_then(|c| c.groups.as_ref()) {
+            if groups.instead {
+                query.on_nodes.retain(|p| !p.sharded);
+            }
+            query.on_nodes.push(NodePhase {
+                phase: groups.phase(tpch.scale_factor),
+                sharded: true,
+            });
+        }
+        query
     });
     spread.collect()
 }
@@ -203,15 +212,6 @@ pub fn tpch_sent(mut query: SpreadQuery, scale_factor: f64) -> SpreadQuery {
     }
     let (on_nodes, last) = divided(query.on_nodes, cut.last);
     (query.on_nodes, query.last) = (on_nodes, last);
-    if let Some(groups) = &cut.groups {
-        if groups.instead {
-            query.on_nodes.retain(|p| !p.sharded);
-        }
-        query.on_nodes.push(NodePhase {
-            phase: groups.phase(scale_factor),
-            sharded: true,
-        });
-    }
     query
 }
 
