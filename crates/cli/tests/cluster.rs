@@ -16,6 +16,8 @@ use tierloom_cluster::{
 };
 use tierloom_engine::answer::to_text;
 use tierloom_engine::arrow::array::RecordBatch;
+use tierloom_model::cluster::{Sent, tpch_spread};
+use tierloom_model::reference::work::Tpch;
 use tierloom_tpc::Benchmark;
 use tierloom_workloads::ssb::{self, SsbConfig};
 
@@ -437,6 +439,56 @@ fn nothing_of_the_fact_table_leaves_its_node_in_ssb() {
         );
         assert!(nodes.contains("AggregateExec: mode=Partial"), "{text}");
         assert!(!last.contains("HashJoinExec"), "{}\n{text}", query.id);
+    }
+}
+
+/// What the model of a cluster takes to leave a node is what plans say.
+#[test]
+fn what_leaves_a_node_in_tpch_is_what_the_model_takes() {
+    let cluster = Cluster::start(2);
+    cluster.load(&["tpch", "--sf", "0.01", "--shards", "4"]);
+    let spread = tpch_spread(&Tpch {
+        scale_factor: 0.01,
+        ..Tpch::default()
+    });
+    for (query, model) in tierloom_tpc::queries(Benchmark::TpcH).iter().zip(&spread) {
+        let explained = cluster.run(&["sql", "--explain", &query.sql(SF)]);
+        let text = explained.with_code(0).stdout;
+        let (nodes, _) = text.split_once("final plan").unwrap_or((&text, ""));
+        // The operators at the top of node plans over shards.
+        let plans = nodes.split("node plan ").skip(1);
+        let tops: Vec<&str> = plans
+            .filter(|plan| plan.contains("shards where they lie"))
+            .filter_map(|plan| plan.lines().nth(1))
+            .collect();
+        assert_eq!(!tops.is_empty(), model.is_spread(), "{}\n{text}", query.id);
+        let have = |word: &str| tops.iter().any(|top| top.contains(word));
+        for sent in model.sent.iter().filter(|_| model.is_spread()) {
+            match sent {
+                Sent::States { .. } => assert!(have("mode=Partial"), "{}\n{text}", query.id),
+                Sent::First { rows, .. } => {
+                    assert!(have(&format!("TopK(fetch={rows})")), "{}\n{text}", query.id);
+                }
+                Sent::Rows { .. } => {
+                    let rows = tops
+                        .iter()
+                        .any(|top| !top.contains("mode=Partial") && !top.contains("TopK"));
+                    // Rows of a table on every node come from one of them.
+                    assert!(
+                        rows || nodes.contains("on one node"),
+                        "{}\n{text}",
+                        query.id
+                    );
+                }
+            }
+        }
+        let states = model.sent.iter().any(|s| matches!(s, Sent::States { .. }));
+        assert_eq!(
+            states && model.is_spread(),
+            have("mode=Partial"),
+            "{}\n{text}",
+            query.id
+        );
     }
 }
 

@@ -177,6 +177,16 @@ pub enum ModelError {
         /// Valid values, as part of the message.
         expected: &'static str,
     },
+    /// A cluster with a number that cannot be.
+    #[error("a cluster with {field} {found} cannot be modelled: expected {expected}")]
+    Cluster {
+        /// The number, as text.
+        field: &'static str,
+        /// Its value.
+        found: f64,
+        /// Valid values, as part of the message.
+        expected: &'static str,
+    },
     /// A phase with neither compute time nor accesses.
     #[error(
         "phase {phase:?} does no work (no compute time, no lines accessed), so it has no throughput; leave it out or give it accesses"

@@ -36,6 +36,7 @@
 //! the formulas are in [`solve()`].
 #![doc = include_str!("examples.md")]
 
+pub mod cluster;
 pub mod cost;
 mod error;
 mod machine;

@@ -221,7 +221,7 @@ fn widen(range: &mut Uncertainty, known: &Known) {
 
 /// Refuses a load on a tier that the machine does not have: the solver would ignore it without
 /// notice.
-fn check_background(options: &Options, machine: &Machine) -> Result<(), String> {
+pub(crate) fn check_background(options: &Options, machine: &Machine) -> Result<(), String> {
     let known: Vec<&str> = machine.tiers.iter().map(|t| t.name.as_str()).collect();
     let missing = options
         .background

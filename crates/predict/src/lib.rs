@@ -13,6 +13,7 @@
 //! ```
 
 pub mod answer;
+mod cluster;
 mod document;
 mod error;
 pub mod machine;
@@ -22,6 +23,7 @@ mod request;
 pub mod works;
 
 pub use answer::{PlacementResult, Prediction, Versus};
+pub use cluster::{ClusterPrediction, ClusterRequest, ClusterSize, Counts, QueryOnCluster};
 pub use error::PredictError;
 pub use question::RequestedWork;
 pub use request::{Request, Texts};
@@ -41,11 +43,33 @@ pub fn predict(request: &Request) -> Result<(RequestedWork, Vec<Prediction>), Pr
     Ok((asked, predictions))
 }
 
+/// The work and its predictions on clusters of every machine.
+///
+/// # Errors
+/// Bad input: work, placement, machine or cluster that cannot be, and work of which it is not known
+/// what one machine sends to another.
+pub fn predict_cluster(
+    request: &Request,
+    cluster: &ClusterRequest,
+) -> Result<(RequestedWork, Vec<ClusterPrediction>), PredictError> {
+    let asked = RequestedWork::of(request)?;
+    let mut predictions = Vec::new();
+    for name in &request.machine.0 {
+        let machine = machine::load(name)?;
+        predictions.push(ClusterPrediction::make(&asked, machine, request, cluster)?);
+    }
+    Ok((asked, predictions))
+}
+
 /// The predictions as one JSON document, as `tierloom predict --json` prints it.
 ///
 /// # Errors
-/// Same as [`predict`].
+/// Same as [`predict`] and [`predict_cluster`].
 pub fn document(request: &Request) -> Result<String, PredictError> {
+    if let Some(cluster) = &request.cluster {
+        let (asked, predictions) = predict_cluster(request, cluster)?;
+        return cluster::json(&asked, &predictions);
+    }
     let (asked, predictions) = predict(request)?;
     document::json(&asked, &predictions)
 }

@@ -62,6 +62,14 @@ impl RequestedWork {
         }
     }
 
+    /// The benchmark, if it is one.
+    pub(crate) fn work(&self) -> Option<&Work> {
+        match &self.source {
+            Source::Work(work) => Some(work),
+            Source::Phases(_) => None,
+        }
+    }
+
     /// The kind of work, by which published figures are found; `None` for phases.
     pub fn kind(&self) -> Option<&'static str> {
         match &self.source {

@@ -1,6 +1,6 @@
 //! What is asked: work, machines, placements and the model's options.
 
-use crate::{PredictError, works};
+use crate::{ClusterRequest, PredictError, works};
 use serde::Deserialize;
 use std::path::PathBuf;
 use tierloom_model::{Background, Options, Terms};
@@ -44,6 +44,9 @@ pub struct Request {
     /// Also compute the effect of every number and term.
     #[serde(default)]
     pub sensitivity: bool,
+    /// Several machines, each of this kind.
+    #[serde(default)]
+    pub cluster: Option<ClusterRequest>,
 }
 
 /// A list of texts, which JSON may have as one text, too.
@@ -94,6 +97,11 @@ impl Request {
         }
         if self.machine.0.is_empty() {
             return Err(PredictError::input("on which machine? machine names none"));
+        }
+        if self.cluster.is_some() && (self.versus.is_some() || self.sensitivity) {
+            return Err(PredictError::input(
+                "versus and sensitivity are for one machine, not for a cluster",
+            ));
         }
         if self.workers == Some(0) {
             return Err(PredictError::input("workers is 0; expected at least 1"));
@@ -197,6 +205,11 @@ mod tests {
             (
                 r#"{"machine": "nus24", "work": "probe", "workers": 0}"#,
                 "at least 1",
+            ),
+            (
+                r#"{"machine": "nus24", "work": "ssb", "versus": "cxl",
+                    "cluster": {"nodes": 2, "network_gbps": 1, "network_us": 1}}"#,
+                "for one machine",
             ),
         ] {
             let told = Request::from_json(text).unwrap_err().to_string();

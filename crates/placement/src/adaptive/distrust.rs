@@ -81,10 +81,10 @@ impl Distrust {
     /// The same with the initial factors, for writes and random accesses.
     ///
     /// Trials measure sequential reads, so what they rule out says nothing about other access
-    /// patterns. For the same reason the factors start from the slower of the profile and `machine`,
-    /// the profile as corrected by trials: they may have made a tier look faster than it is. And
-    /// the first tier is `first_faster` times as fast, if above 1: what a phase loses on the others
-    /// depends on how fast it was before.
+    /// patterns. For the same reason the factors start from the slower of the profile and
+    /// `machine`, the profile as corrected by trials: they may have made a tier look faster than it
+    /// is. And the first tier is `first_faster` times as fast, if above 1: what a phase loses on
+    /// the others depends on how fast it was before.
     pub fn worst_unmeasured(&self, machine: &Machine, first_faster: f64) -> Machine {
         let mut worst = machine.clone();
         let (first, others) = worst.tiers.split_at_mut(1);

@@ -1,5 +1,6 @@
 //! Command line arguments of `tierloom predict`.
 
+use super::cluster::ClusterArgs;
 use std::path::PathBuf;
 use tierloom_predict::{Request, Texts};
 
@@ -58,6 +59,8 @@ pub struct Args {
     /// With --sensitivity: show all numbers, not only the ten with the largest effect
     #[arg(long, requires = "sensitivity")]
     pub all: bool,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
@@ -90,6 +93,7 @@ impl Args {
             background: Texts(self.background.clone()),
             off: Texts(self.off.clone()),
             sensitivity: self.sensitivity,
+            cluster: self.cluster.request(),
         }
     }
 }

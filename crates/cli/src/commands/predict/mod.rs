@@ -6,6 +6,7 @@
 
 mod args;
 mod capped;
+mod cluster;
 mod policies;
 mod render;
 mod replay;
@@ -28,7 +29,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         return output::print(&document(args)?);
     }
-    let (asked, predictions) = tierloom_predict::predict(&args.request())?;
+    let request = args.request();
+    if let Some(cluster) = &request.cluster {
+        return cluster::run(&request, cluster);
+    }
+    let (asked, predictions) = tierloom_predict::predict(&request)?;
     // The JSON document contains the notes; for tables they go to stderr.
     for note in &asked.notes {
         note!("note: {note}");

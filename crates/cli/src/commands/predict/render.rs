@@ -63,7 +63,7 @@ fn heading(asked: &RequestedWork, p: &Prediction) -> String {
 }
 
 /// A table whose columns in the range `numbers` are right-aligned.
-fn table<const N: usize>(header: [&str; N], numbers: std::ops::Range<usize>) -> Table {
+pub(super) fn table<const N: usize>(header: [&str; N], numbers: std::ops::Range<usize>) -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::UTF8_FULL_CONDENSED)
@@ -337,7 +337,7 @@ fn signed(share: f64) -> String {
 }
 
 /// At least three significant digits for numbers of 1 and more.
-fn number(x: f64) -> String {
+pub(super) fn number(x: f64) -> String {
     match x.abs() {
         v if v >= 100.0 => format!("{x:.0}"),
         v if v >= 10.0 => format!("{x:.1}"),

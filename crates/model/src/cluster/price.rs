@@ -1,0 +1,113 @@
+//! The parts of a statement in time on one kind of machine.
+
+use super::setup::ClusterSetup;
+use super::spread::SpreadQuery;
+use crate::error::ModelError;
+use crate::machine::Machine;
+use crate::solve::{Options, solve_all};
+use crate::work::{Phase, Placement};
+
+/// What some nodes do alike of a statement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodePart {
+    /// Number of these nodes.
+    pub nodes: u32,
+    /// Shards that each of them reads, each of which gives a result of its own; 0 if no table is in
+    /// shards.
+    pub shards: u32,
+    /// Time of the node plan, ns.
+    pub work_ns: f64,
+    /// Bytes that each sends to the node of the final plan.
+    pub sent_bytes: f64,
+}
+
+/// A statement on a cluster, in times and bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatementWork {
+    /// Name of the query.
+    pub name: String,
+    /// Statements that the query takes; all but one of them are taken to do no work of their own.
+    pub statements: u32,
+    /// What nodes do, the longest part first.
+    pub parts: Vec<NodePart>,
+    /// Whether a final plan follows the node plan.
+    pub has_last: bool,
+    /// Time of the final plan on its node, ns.
+    pub last_ns: f64,
+    /// Time of the query in one process on one node, ns.
+    pub alone_ns: f64,
+}
+
+/// A machine as all nodes are, and how they use it.
+#[derive(Debug, Clone, Copy)]
+pub struct PricedOn<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// Where structures lie on each node.
+    pub placement: &'a Placement,
+    /// Workers of each node.
+    pub workers: u32,
+    /// Terms of the model, and load of other programs.
+    pub options: &'a Options,
+}
+
+impl PricedOn<'_> {
+    /// Prices the parts of `query`.
+    ///
+    /// One node is one process: nothing is sent, and no plan is cut.
+    ///
+    /// # Errors
+    /// Those of [`ClusterSetup::check`] and [`solve_all`].
+    pub fn work(
+        &self,
+        query: &SpreadQuery,
+        setup: &ClusterSetup,
+    ) -> Result<StatementWork, ModelError> {
+        setup.check()?;
+        let alone_ns = self.time_ns(&query.whole)?;
+        let one = |work_ns| StatementWork {
+            name: query.name.clone(),
+            statements: query.statements,
+            parts: vec![NodePart {
+                nodes: 1,
+                shards: if query.is_spread() { setup.shards } else { 0 },
+                work_ns,
+                sent_bytes: 0.0,
+            }],
+            has_last: query.is_spread(),
+            last_ns: 0.0,
+            alone_ns,
+        };
+        let held = setup.shards_of_nodes();
+        let nodes: u32 = held.iter().map(|(_, nodes)| nodes).sum();
+        if nodes == 1 || !query.is_spread() {
+            return Ok(one(alone_ns));
+        }
+        let (mut parts, mut states) = (Vec::new(), 0.0);
+        for (index, (shards, nodes)) in held.into_iter().enumerate() {
+            let share = f64::from(shards) / f64::from(setup.shards);
+            parts.push(NodePart {
+                nodes,
+                shards,
+                work_ns: self.time_ns(&query.node_phases(share))?,
+                sent_bytes: query.sent_bytes(share),
+            });
+            // The node of the final plan, one of the first, has its own states already.
+            let others = nodes - u32::from(index == 0);
+            states += f64::from(others) * query.states(share);
+        }
+        Ok(StatementWork {
+            parts,
+            last_ns: self.time_ns(&query.last_phases(states))?,
+            ..one(alone_ns)
+        })
+    }
+
+    fn time_ns(&self, phases: &[Phase]) -> Result<f64, ModelError> {
+        if phases.iter().all(Phase::is_idle) {
+            return Ok(0.0);
+        }
+        let (machine, workers) = (self.machine, self.workers);
+        Ok(solve_all(machine, phases, self.placement, workers, self.options)?.time_ns)
+    }
+}

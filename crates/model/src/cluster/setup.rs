@@ -1,0 +1,176 @@
+//! A cluster: its nodes, the network between them, and what a statement costs beside its work.
+
+use crate::error::ModelError;
+
+/// The network between any two nodes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NetworkLink {
+    /// Bandwidth of a node's link in each direction, GB/s; a link of 100 Gbit/s has 12.5.
+    pub gbps: f64,
+    /// Time from a request to the first byte of its answer, microseconds.
+    pub round_trip_us: f64,
+}
+
+/// What a statement costs beside the work of its operators.
+///
+/// The default is measured on processes of one machine; docs/cluster-model.md says how.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StatementCosts {
+    /// Planning, handing over and answering one statement, whatever the number of nodes, ms.
+    pub statement_ms: f64,
+    /// Time of the scheduler for one task, microseconds; half of it to give it out, half when it
+    /// has ended. The scheduler does this for one task after the other.
+    pub task_us: f64,
+    /// The same for each shard of the table, microseconds: every task says who holds which shard.
+    pub task_shard_us: f64,
+    /// Time of the scheduler for one shard of a statement, microseconds, in the task that reads it.
+    pub shard_us: f64,
+    /// Time of the node of the final plan for the result of one shard, microseconds, beside the
+    /// transfer of its bytes; results are read one after the other.
+    pub fetch_us: f64,
+    /// Bytes of a task that do not depend on the number of shards: operators and settings.
+    pub plan_bytes: f64,
+    /// Bytes of a task for each shard of the table.
+    pub plan_bytes_per_shard: f64,
+    /// Results that the node of the final plan asks for at the same time.
+    pub fetches_at_once: u32,
+}
+
+impl Default for StatementCosts {
+    fn default() -> Self {
+        StatementCosts {
+            statement_ms: 60.0,
+            task_us: 900.0,
+            task_shard_us: 10.5,
+            shard_us: 31.0,
+            fetch_us: 600.0,
+            plan_bytes: 5000.0,
+            plan_bytes_per_shard: 160.0,
+            // `ballista.shuffle.max_concurrent_read_requests` of Ballista 55.
+            fetches_at_once: 64,
+        }
+    }
+}
+
+impl StatementCosts {
+    /// A scheduler that costs nothing, to see the work alone.
+    pub fn free() -> Self {
+        StatementCosts {
+            statement_ms: 0.0,
+            task_us: 0.0,
+            task_shard_us: 0.0,
+            shard_us: 0.0,
+            fetch_us: 0.0,
+            plan_bytes: 0.0,
+            plan_bytes_per_shard: 0.0,
+            fetches_at_once: u32::MAX,
+        }
+    }
+}
+
+/// Nodes of one kind, their shards and what is between them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClusterSetup {
+    /// Number of nodes.
+    pub nodes: u32,
+    /// Number of shards of each fact table.
+    pub shards: u32,
+    /// The network.
+    pub network: NetworkLink,
+    /// What a statement costs beside its work.
+    pub costs: StatementCosts,
+}
+
+impl ClusterSetup {
+    /// A cluster in which every node has the same number of shards, at least 16 in all.
+    pub fn new(nodes: u32, network: NetworkLink) -> Self {
+        ClusterSetup {
+            nodes,
+            shards: Self::even_shards(nodes),
+            network,
+            costs: StatementCosts::default(),
+        }
+    }
+
+    /// The smallest number of shards that nodes can share evenly, at least the 16 that `tierloom
+    /// cluster load` makes.
+    pub fn even_shards(nodes: u32) -> u32 {
+        let nodes = nodes.max(1);
+        nodes.saturating_mul(16u32.div_ceil(nodes))
+    }
+
+    /// Checks that there are nodes and shards and that all numbers make sense.
+    ///
+    /// # Errors
+    /// [`ModelError::Cluster`] names the first number that cannot be.
+    pub fn check(&self) -> Result<(), ModelError> {
+        let (network, costs) = (&self.network, &self.costs);
+        let counts = [
+            ("nodes", self.nodes),
+            ("shards", self.shards),
+            ("fetches at once", costs.fetches_at_once),
+        ];
+        if let Some((field, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return Err(ModelError::Cluster {
+                field,
+                found: 0.0,
+                expected: "at least 1",
+            });
+        }
+        // A network that costs nothing has a bandwidth without end.
+        if network.gbps.is_nan() || network.gbps <= 0.0 {
+            return Err(ModelError::Cluster {
+                field: "network bandwidth in GB/s",
+                found: network.gbps,
+                expected: "a number above 0",
+            });
+        }
+        let times = [
+            ("network round trip in us", network.round_trip_us),
+            ("time of a statement in ms", costs.statement_ms),
+            ("time of a task in us", costs.task_us),
+            ("time of a task per shard in us", costs.task_shard_us),
+            ("time of a shard in us", costs.shard_us),
+            ("time of a result in us", costs.fetch_us),
+            ("bytes of a plan", costs.plan_bytes),
+            ("bytes of a plan per shard", costs.plan_bytes_per_shard),
+        ];
+        let wrong = times
+            .into_iter()
+            .find(|(_, x)| !(x.is_finite() && *x >= 0.0));
+        match wrong {
+            Some((field, found)) => Err(ModelError::Cluster {
+                field,
+                found,
+                expected: "a finite number of at least 0",
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Numbers of shards that nodes hold, each with the number of these nodes; most shards first.
+    ///
+    /// Nodes without a shard get no task and are left out.
+    pub fn shards_of_nodes(&self) -> Vec<(u32, u32)> {
+        let (least, more) = (self.shards / self.nodes, self.shards % self.nodes);
+        let all = [(least + 1, more), (least, self.nodes - more)];
+        let held = all.into_iter().filter(|(s, nodes)| *s > 0 && *nodes > 0);
+        held.collect()
+    }
+
+    /// Time of the scheduler for a task that reads this number of shards, ns.
+    pub(super) fn task_ns(&self, shards: u32) -> f64 {
+        let of_all = f64::from(self.shards) * self.costs.task_shard_us;
+        1e3 * (self.costs.task_us + of_all + f64::from(shards) * self.costs.shard_us)
+    }
+
+    /// Time of a transfer of `bytes` over one link, ns.
+    pub(super) fn transfer_ns(&self, bytes: f64) -> f64 {
+        bytes / self.network.gbps
+    }
+
+    /// Bytes of one task as it is sent to a node.
+    pub fn task_bytes(&self) -> f64 {
+        self.costs.plan_bytes + f64::from(self.shards) * self.costs.plan_bytes_per_shard
+    }
+}
