@@ -608,81 +608,66 @@ fn a_cluster_with_a_token_and_certificates_answers_those_who_have_them() {
     other.write_new(&folder.join("other")).expect("written");
     std::fs::write(folder.join("other.pem"), self_signed().0).expect("written");
     let plain = cluster.url.replace("https://", "http://");
-    let right = ["--token-file", "token", "--tls-ca", "cert.pem"];
-    let wrong_token = ["--token-file", "other", "--tls-ca", "cert.pem"];
-    let wrong_certificate = ["--token-file", "token", "--tls-ca", "other.pem"];
-    let identity = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+    let right = "--token-file token --tls-ca cert.pem";
+    let wrong_token = "--token-file other --tls-ca cert.pem";
+    let wrong_certificate = "--token-file token --tls-ca other.pem";
+    let identity = "--tls-cert cert.pem --tls-key key.pem";
+    let executor = "executor --name c";
     let refused = "does not accept this token";
-    let executor = &["executor", "--name", "c"][..];
-    for (command, url, args, code, said) in [
+    let for_an_executor = |access: &str| format!("{executor} {access} {identity}");
+    let certificate = "certificate";
+    for (url, command, code, said) in [
+        (&cluster.url, format!("status {wrong_token}"), 2, refused),
         (
-            &["status"][..],
             &cluster.url,
-            [&wrong_token[..], &[]],
+            format!("sql VALUES(1) {wrong_token}"),
             2,
             refused,
         ),
+        (&cluster.url, for_an_executor(wrong_token), 2, refused),
         (
-            &["sql", "SELECT 1"],
             &cluster.url,
-            [&wrong_token, &[]],
+            format!("status {wrong_certificate}"),
             2,
-            refused,
+            certificate,
         ),
         (
-            executor,
             &cluster.url,
-            [&wrong_token, &identity],
+            for_an_executor(wrong_certificate),
             2,
-            refused,
+            certificate,
         ),
         (
-            &["status"],
             &cluster.url,
-            [&wrong_certificate, &[]],
-            2,
-            "certificate",
-        ),
-        (
-            executor,
-            &cluster.url,
-            [&wrong_certificate, &identity],
-            2,
-            "certificate",
-        ),
-        (
-            executor,
-            &cluster.url,
-            [&right, &[]],
+            format!("{executor} {right}"),
             2,
             "needs --tls-cert and --tls-key",
         ),
         (
-            &["status"],
             &plain,
-            [&right, &[]],
+            format!("status {right}"),
             2,
             "expected a URL as https",
         ),
         (
-            &["status"],
             &plain,
-            [&right[..2], &[]],
+            "status --token-file token".into(),
             1,
             "does not answer",
         ),
         (
-            &["status"],
             &cluster.url,
-            [&right[..2], &[]],
+            "status --token-file token".into(),
             2,
             "to trust with --tls-ca",
         ),
     ] {
-        let head = [&["cluster"], command, &["--scheduler", url]].concat();
-        let ended = tierloom(folder, &[&head, args[0], args[1]].concat()).with_code(code);
+        let mut words = vec!["cluster"];
+        words.extend(command.split(' '));
+        words.extend(["--scheduler", url]);
+        let ended = tierloom(folder, &words).with_code(code);
         let error = ended.one_error();
-        assert!(error.contains(said), "{command:?} {args:?}: {error}");
+        assert!(error.contains(said), "{command}: {error}");
     }
     assert_eq!(cluster.map().nodes.len(), 2, "nobody else has joined");
 }

@@ -81,7 +81,7 @@ impl Guard {
     /// A server at `listen`.
     ///
     /// # Errors
-    /// [`ClusterError::Input`] if the token would be readable there, [`ClusterError::Failed`] for an
+    /// [`ClusterError::Input`] if others could read the token, [`ClusterError::Failed`] for an
     /// address or certificate that cannot be used.
     pub(crate) async fn listen(&self, listen: SocketAddr) -> Result<GuardedServer, ClusterError> {
         check_listen(listen, self.tls.is_some(), self.allow_plain_remote)

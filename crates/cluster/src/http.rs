@@ -76,6 +76,9 @@ fn refused(why: Refusal) -> (StatusCode, String) {
     }
 }
 
+/// The last map, with its tag.
+type TaggedMap = (String, Arc<ClusterMap>);
+
 /// The registry of a scheduler, from another process.
 #[derive(Debug, Clone)]
 pub(crate) struct RegistryClient {
@@ -83,8 +86,7 @@ pub(crate) struct RegistryClient {
     url: String,
     /// The field that shows the token.
     shown: Option<String>,
-    /// The last map, with its tag.
-    last: Arc<Mutex<Option<(String, Arc<ClusterMap>)>>>,
+    last: Arc<Mutex<Option<TaggedMap>>>,
 }
 
 impl RegistryClient {

@@ -400,7 +400,8 @@ fn over_rows(
         let Some(rows) = rows.get(input.index) else {
             return plan_err!("a final plan has no input {}", input.index);
         };
-        let source = MemorySourceConfig::try_new_exec(&[rows.clone()], input.schema(), None)?;
+        let rows = std::slice::from_ref(rows);
+        let source = MemorySourceConfig::try_new_exec(rows, input.schema(), None)?;
         Ok(Transformed::yes(source as Arc<dyn ExecutionPlan>))
     });
     replaced.data()

@@ -70,7 +70,7 @@ impl HostAddress {
     /// Checks everything that needs no network.
     ///
     /// # Errors
-    /// An address or certificate that is none; [`AgentError::Plain`] if the token would be readable.
+    /// An address or certificate that is none; [`AgentError::Plain`] if the token could be read.
     pub fn check(&self) -> Result<(), AgentError> {
         let bad = |reason: String| AgentError::BadHost {
             host: self.name.clone(),

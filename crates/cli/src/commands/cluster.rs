@@ -1,7 +1,5 @@
 //! `tierloom cluster`: tables on several machines.
 
-#[cfg(feature = "cluster")]
-mod access;
 #[allow(dead_code, reason = "a build without clusters only reads them")]
 mod args;
 // A build without clusters has this command only to say so.

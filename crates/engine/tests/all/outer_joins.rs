@@ -39,7 +39,7 @@ fn a_key_that_an_outer_join_fills_makes_it_inner_through_what_passes_rows_on() {
         (format!("SELECT c.id, x.n FROM c LEFT JOIN (SELECT b.s, a.id AS n FROM {left}) x ON c.s = x.s"), 1),
         // Two of them, one in the other.
         ("SELECT a.id FROM a LEFT JOIN b ON a.k = b.k LEFT JOIN d ON b.s = d.k, c WHERE d.s = c.s".into(), 0),
-        // Rows without a match stay: by the key of the other side, without a key, or counted before.
+        // Rows without a match stay: the key is of the other side, or they were counted before.
         (format!("SELECT a.id, c.id FROM {left}, c WHERE a.s = c.s"), 1),
         (format!("SELECT a.id FROM {left} WHERE NOT EXISTS (SELECT 1 FROM c WHERE c.s = b.s)"), 1),
         (format!("SELECT x.t, x.n FROM (SELECT b.s AS t, count(*) AS n FROM {left} GROUP BY b.s) x, c WHERE x.t = c.s"), 1),

@@ -3,8 +3,9 @@
 //! Everything that can be wrong in the arguments is found before a process starts or a table is
 //! loaded.
 
+mod access;
+
 use super::Args;
-use super::access;
 use super::args::{
     ClusterCommand, ClusterLoadArgs, ClusterStatusArgs, ExecutorArgs, SchedulerArgs, SchedulerUrl,
     SqlArgs,

@@ -1,8 +1,8 @@
 //! The token and the certificates of a cluster, from their files.
 
-use super::args::{CertificateArgs, SchedulerUrl, TokenArgs};
 use crate::commands::agents::read;
 use crate::commands::bench::agent::tls;
+use crate::commands::cluster::args::{CertificateArgs, SchedulerUrl, TokenArgs};
 use crate::failure::Failure;
 use tierloom_agent::{Log, TOKEN_VARIABLE, Token, TokenOrigin};
 use tierloom_cluster::{Access, Guard};
