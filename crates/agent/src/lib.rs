@@ -75,7 +75,9 @@ mod token;
 mod wire;
 
 pub use clock::{ClockRecord, SkewedClock, SystemClock, WallClock};
-pub use coordinator::{Coordinator, CoordinatorOptions, HostAddress, HostLink, ShowToken};
+pub use coordinator::{
+    Coordinator, CoordinatorOptions, HostAddress, HostLink, open_link, status_text,
+};
 pub use error::AgentError;
 pub use requests::{Listen, RequestAddress, Requester, Responder, check_socket, serve_requests};
 pub use runner::{HostRunner, Ready, RunnerError};

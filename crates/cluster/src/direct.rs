@@ -15,19 +15,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tierloom_agent::{HostAddress, HostLink, ShowToken};
+use tierloom_agent::{HostAddress, HostLink, open_link, status_text};
 use tonic::metadata::MetadataValue;
-use tonic::transport::Endpoint;
 use tonic::{Request, Status};
 
 /// How long a connection to a node may take.
 const CONNECT: Duration = Duration::from_secs(3);
-
-/// A node that does not answer a sign of life in twice this time is gone.
-const ALIVE: Duration = Duration::from_secs(2);
-
-/// Bytes that a node may send before they are read.
-const WINDOW: u32 = 4 << 20;
 
 /// Means in the count of an answer's rows that it has not come.
 const NO_COUNT: u64 = u64::MAX;
@@ -84,7 +77,7 @@ impl NodeLinks {
                 host.allow_plain_remote = self.access.allow_plain_remote;
                 host.link(CONNECT).map_err(|e| e.to_string())?
             }
-            None => unguarded(address).map_err(|e| causes(&e.to_string(), &e))?,
+            None => open_link(address, CONNECT)?,
         };
         links.insert(address.into(), link.clone());
         Ok(link)
@@ -158,19 +151,6 @@ async fn rows_of(
     }
 }
 
-/// A connection without TLS that shows nothing.
-fn unguarded(address: &str) -> Result<HostLink, tonic::transport::Error> {
-    let channel = Endpoint::from_shared(format!("http://{address}"))?
-        .connect_timeout(CONNECT)
-        .tcp_nodelay(true)
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
-        .http2_keep_alive_interval(ALIVE)
-        .keep_alive_timeout(ALIVE)
-        .connect_lazy();
-    Ok(HostLink::new(channel, ShowToken::new(None)))
-}
-
 /// The messages with rows, whose bytes are added to `size`; the number in the last one goes to
 /// `count`.
 fn without_count(
@@ -207,24 +187,10 @@ fn failed(node: &str, status: &Status) -> NoAnswer {
             NoAnswer::Failed(status.message().to_owned())
         }
         _ => {
-            let why = causes(status.message(), status);
+            let why = status_text(status);
             NoAnswer::Failed(format!("connection to node {node}: {why}"))
         }
     }
-}
-
-/// `text` with the causes of the error that says it, in one line.
-fn causes(text: &str, error: &dyn std::error::Error) -> String {
-    let mut text = text.to_owned();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

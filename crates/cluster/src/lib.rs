@@ -25,6 +25,7 @@ mod executor;
 mod functions;
 mod holders;
 mod http;
+mod kept;
 mod link;
 mod local;
 mod logging;

@@ -7,12 +7,8 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
-use datafusion::execution::{
-    SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
-};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::join_selection::JoinSelection;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions, reset_plan_states,
@@ -155,11 +151,11 @@ impl LocalWork {
             return self.planned(inputs);
         }
         let key = (Arc::clone(&self.plan), self.shards.clone());
-        let plan = match self.node.kept_plan(&key) {
+        let plan = match self.node.plans.get(&key) {
             Some(plan) => plan,
             None => {
                 let plan = self.planned(inputs)?;
-                self.node.keep_plan(key, &plan);
+                self.node.plans.keep(key, Arc::clone(&plan));
                 plan
             }
         };
@@ -175,18 +171,11 @@ impl LocalWork {
             inputs: inputs.to_vec(),
         };
         let plan = plan_of(&self.plan, &context.task_ctx(), Arc::new(leaves))?;
-        // Written for one partition. This adds partitions for all threads, and puts our operators
-        // in. Final steps are in the final plan, so that the rule for star joins finds none here.
+        // Written for one partition. This chooses sides of joins by the rows that are here, adds
+        // partitions for all threads, and puts our operators in.
         let planner = DefaultPhysicalPlanner::default();
-        let state = context.state();
-        // A first try keeps the sides of joins that the client chose by the rows of all nodes.
-        let kept = with_sides(&state);
-        let as_it_came = planner.optimize_physical_plan(Arc::clone(&plan), &kept, |_, _| {});
-        let plan = match as_it_came.ok().and_then(|plan| fused_states(&plan)) {
-            Some(star) => star,
-            // No star join: sides are chosen anew by the rows that are here.
-            None => planner.optimize_physical_plan(plan, &state, |_, _| {})?,
-        };
+        let plan = planner.optimize_physical_plan(plan, &context.state(), |_, _| {})?;
+        // Final steps are in the final plan, so that the rule for star joins finds none here.
         let plan = fused_states(&plan).unwrap_or(plan);
         for note in notes(&plan) {
             info!("node {}: {note}", self.node.name());
@@ -212,16 +201,6 @@ impl LocalWork {
             context.runtime_env(),
         ))
     }
-}
-
-/// A session like that of `state` which leaves the sides of joins as they are.
-fn with_sides(state: &SessionState) -> SessionState {
-    let rules = state.physical_optimizers().iter();
-    let rules = rules.filter(|rule| rule.name() != JoinSelection::new().name());
-    let rules = rules.cloned().collect();
-    SessionStateBuilder::new_from_existing(state.clone())
-        .with_physical_optimizer_rules(rules)
-        .build()
 }
 
 /// Runs a node plan over shards of this node, or a final plan over inputs.

@@ -1,12 +1,13 @@
 //! What a node holds: the tables of its shards in placed memory, and the engine that plans on them.
 
 use crate::error::{ClusterError, While};
+use crate::kept::KeptPlans;
 use crate::map::{HeldTable, Layout, TableEntry};
 use crate::shard::Sharding;
 use datafusion::common::{DataFusionError, Result as DataFusionResult};
 use datafusion::physical_plan::ExecutionPlan;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
 use tierloom_engine::load::{ColumnPlacer, LoadOptions, load_batches, merged_audit};
 use tierloom_engine::{Engine, EngineError, EngineOptions, PlacedTable};
 use tierloom_memory::{AuditMode, MemoryBackend, PageSize, Placement};
@@ -32,15 +33,13 @@ pub(crate) struct Node {
     engine: Engine,
     home: ShardHome,
     tables: RwLock<BTreeMap<String, Arc<Holding>>>,
-    plans: Mutex<HashMap<PlanKey, Arc<dyn ExecutionPlan>>>,
+    /// The operators of node plans, until tables change. They need fresh state for each run.
+    pub plans: KeptPlans<PlanKey, Arc<dyn ExecutionPlan>>,
 }
 
 /// A node plan as it was sent, and the shards that it is to read. It names the loads of its tables,
 /// so that its operators are the same each time.
 pub(crate) type PlanKey = (Arc<Vec<u8>>, BTreeSet<u32>);
-
-/// Most plans that are kept; all are forgotten beyond.
-const MOST_PLANS: usize = 256;
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -71,7 +70,7 @@ impl Node {
             engine: engine.attempting("starting the engine")?,
             home,
             tables: RwLock::default(),
-            plans: Mutex::default(),
+            plans: KeptPlans::default(),
         })
     }
 
@@ -144,24 +143,6 @@ impl Node {
         }
     }
 
-    /// The operators of a plan that was kept. They need fresh state for each run.
-    pub fn kept_plan(&self, key: &PlanKey) -> Option<Arc<dyn ExecutionPlan>> {
-        self.plans().get(key).cloned()
-    }
-
-    /// Keeps the operators of a plan until tables change.
-    pub fn keep_plan(&self, key: PlanKey, plan: &Arc<dyn ExecutionPlan>) {
-        let mut plans = self.plans();
-        if plans.len() >= MOST_PLANS {
-            plans.clear();
-        }
-        plans.insert(key, Arc::clone(plan));
-    }
-
-    fn plans(&self) -> MutexGuard<'_, HashMap<PlanKey, Arc<dyn ExecutionPlan>>> {
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What it holds of each table.
     pub fn held(&self) -> BTreeMap<String, HeldTable> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
@@ -177,7 +158,7 @@ impl Node {
         tables.retain(|name, _| wanted.contains_key(name));
         if tables.len() < before {
             // They would keep the tables' memory.
-            self.plans().clear();
+            self.plans.clear();
         }
         let missing = wanted.iter().filter(|(name, entry)| {
             let held = tables.get(*name);
@@ -198,7 +179,7 @@ impl Node {
         });
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         tables.insert(name.into(), Arc::new(holding));
-        self.plans().clear();
+        self.plans.clear();
     }
 
     fn loaded(&self, name: &str, entry: &TableEntry) -> Result<Holding, ClusterError> {

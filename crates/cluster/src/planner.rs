@@ -2,6 +2,7 @@
 
 use crate::error::{ClusterError, While};
 use crate::functions::planning;
+use crate::kept::KeptPlans;
 use crate::map::{ClusterMap, Layout};
 use crate::scan::ClusterTable;
 use crate::spread::{Distributed, distribute};
@@ -10,8 +11,8 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::DataFusionError;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use tierloom_engine::Engine;
 
 /// The tables that a statement may name.
@@ -55,7 +56,7 @@ pub(crate) struct ClusterPlanner {
     engine: Engine,
     tables: VisibleTables,
     /// By the texts of their statements.
-    plans: Mutex<HashMap<String, Arc<Planned>>>,
+    plans: KeptPlans<String, Arc<Planned>>,
 }
 
 /// A statement that was planned.
@@ -65,9 +66,6 @@ pub(crate) struct Planned {
     /// Its parts. Operators need fresh state for each run.
     pub plan: Distributed,
 }
-
-/// Most plans that are kept; all are forgotten beyond.
-const MOST_PLANS: usize = 256;
 
 impl ClusterPlanner {
     /// An engine with these tables.
@@ -85,7 +83,7 @@ impl ClusterPlanner {
         Ok(ClusterPlanner {
             engine,
             tables,
-            plans: Mutex::default(),
+            plans: KeptPlans::default(),
         })
     }
 
@@ -127,23 +125,14 @@ impl ClusterPlanner {
 
     /// The plan of a text that was kept.
     pub fn kept(&self, sql: &str) -> Option<Arc<Planned>> {
-        self.plans().get(sql).cloned()
+        self.plans.get(&sql.to_owned())
     }
 
     /// Keeps the plan of a text, if planning it again would give the same.
     pub fn keep(&self, sql: &str, logical: &LogicalPlan, planned: &Arc<Planned>) {
-        if !is_lasting(logical) {
-            return;
+        if is_lasting(logical) {
+            self.plans.keep(sql.into(), Arc::clone(planned));
         }
-        let mut plans = self.plans();
-        if plans.len() >= MOST_PLANS {
-            plans.clear();
-        }
-        plans.insert(sql.into(), Arc::clone(planned));
-    }
-
-    fn plans(&self) -> MutexGuard<'_, HashMap<String, Arc<Planned>>> {
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An error of planning; a table that cannot be read is named with the reason.

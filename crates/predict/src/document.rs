@@ -17,13 +17,26 @@ const SCHEMA: &str = "tierloom-prediction/1";
 /// # Errors
 /// A run-time failure if a figure is not finite.
 pub fn json(asked: &RequestedWork, predictions: &[Prediction]) -> Result<String, PredictError> {
+    let predictions = predictions.iter().map(|p| prediction(asked, p)).collect();
+    document(SCHEMA, asked, predictions)
+}
+
+/// A document of any format: what its predictions are for, and they themselves.
+///
+/// # Errors
+/// A run-time failure if a figure is not finite.
+pub(crate) fn document(
+    schema: &str,
+    asked: &RequestedWork,
+    predictions: Vec<Value>,
+) -> Result<String, PredictError> {
     let document = json!({
-        "schema": SCHEMA,
+        "schema": schema,
         "provenance": Provenance::Modelled,
         "tool_version": env!("CARGO_PKG_VERSION"),
         "work": asked.name,
         "notes": asked.notes,
-        "predictions": predictions.iter().map(|p| prediction(asked, p)).collect::<Vec<_>>(),
+        "predictions": predictions,
     });
     let text = serde_json::to_string_pretty(&document).map_err(PredictError::failed)?;
     Ok(format!("{text}\n"))

@@ -108,12 +108,7 @@ impl HostAddress {
     /// An address or certificate that cannot be used.
     pub fn link(&self, timeout: Duration) -> Result<HostLink, AgentError> {
         self.check()?;
-        let endpoint = self
-            .endpoint(timeout)?
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW);
-        let token = ShowToken::new(Some(&self.token));
-        Ok(InterceptedService::new(endpoint.connect_lazy(), token))
+        Ok(link(self.endpoint(timeout)?, Some(&self.token)))
     }
 
     /// Connects within `timeout`, with TLS if a certificate is set.
@@ -152,16 +147,11 @@ impl HostAddress {
         } else {
             "http"
         };
-        let endpoint = Endpoint::from_shared(format!("{scheme}://{}", self.address))
-            .map_err(|error| AgentError::BadHost {
-                host: self.name.clone(),
-                reason: causes(&error),
-            })?
-            .connect_timeout(timeout)
-            .tcp_nodelay(true)
-            // A broken connection is noticed even while a long poll waits for its reply.
-            .http2_keep_alive_interval(Duration::from_secs(2))
-            .keep_alive_timeout(Duration::from_secs(2));
+        let url = format!("{scheme}://{}", self.address);
+        let endpoint = watched(url, timeout).map_err(|error| AgentError::BadHost {
+            host: self.name.clone(),
+            reason: causes(&error),
+        })?;
         let Some(pem) = &self.tls_ca else {
             return Ok(endpoint);
         };
@@ -176,13 +166,38 @@ impl HostAddress {
     }
 }
 
+/// Same as [`HostAddress::link`] to a program that asks for no token and has no TLS.
+///
+/// # Errors
+/// The text of an address that is none.
+pub fn open_link(address: &str, timeout: Duration) -> Result<HostLink, String> {
+    let endpoint = watched(format!("http://{address}"), timeout);
+    Ok(link(endpoint.map_err(|error| causes(&error))?, None))
+}
+
+fn link(endpoint: Endpoint, token: Option<&Token>) -> HostLink {
+    let endpoint = endpoint
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW);
+    InterceptedService::new(endpoint.connect_lazy(), ShowToken::new(token))
+}
+
+fn watched(url: String, timeout: Duration) -> Result<Endpoint, tonic::transport::Error> {
+    Ok(Endpoint::from_shared(url)?
+        .connect_timeout(timeout)
+        .tcp_nodelay(true)
+        // A broken connection is noticed even while a long poll waits for its reply.
+        .http2_keep_alive_interval(Duration::from_secs(2))
+        .keep_alive_timeout(Duration::from_secs(2)))
+}
+
 /// Adds the token to every call.
 #[derive(Debug, Clone)]
 pub struct ShowToken(Option<MetadataValue<Ascii>>);
 
 impl ShowToken {
     /// Adds that token; nothing for `None`.
-    pub fn new(token: Option<&Token>) -> Self {
+    pub(crate) fn new(token: Option<&Token>) -> Self {
         let value = token.map(|token| format!("{SCHEME}{}", token.to_hex()));
         let value = value.and_then(|text| MetadataValue::try_from(text).ok());
         Self(value.map(|mut value| {

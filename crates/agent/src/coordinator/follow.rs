@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tonic::{Code, Response, Status};
 
 use crate::AgentError;
-use crate::coordinator::link::{Link, RETRY, words};
+use crate::coordinator::link::{Link, RETRY, status_text};
 use crate::coordinator::run::Run;
 use crate::wire::{Failure, Fetch, FetchReply, Phase, Poll, PollReply};
 
@@ -146,8 +146,8 @@ impl Link {
                     *heard = Instant::now();
                     return Ok(reply.into_inner());
                 }
-                Ok(Err(status)) if is_final(&status) => return Err(words(&status)),
-                Ok(Err(status)) => words(&status),
+                Ok(Err(status)) if is_final(&status) => return Err(status_text(&status)),
+                Ok(Err(status)) => status_text(&status),
                 Err(_) => "no answer".to_owned(),
             };
             if heard.elapsed() + RETRY >= self.lease {

@@ -58,7 +58,7 @@ impl Link {
                         address: address.address,
                     });
                 }
-                Ok(Err(status)) => return Err(unreachable(&address, words(&status))),
+                Ok(Err(status)) => return Err(unreachable(&address, status_text(&status))),
                 Err(_) => return Err(unreachable(&address, "no answer in time".to_owned())),
             };
             match reply {
@@ -197,7 +197,7 @@ impl Link {
     ) -> Result<T, AgentError> {
         match tokio::time::timeout(limit, call).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(self.lost(doing, words(&status))),
+            Ok(Err(status)) => Err(self.lost(doing, status_text(&status))),
             Err(_) => Err(self.lost(doing, format!("no answer for {:.0} s", limit.as_secs_f64()))),
         }
     }
@@ -220,7 +220,7 @@ fn unreachable(address: &HostAddress, reason: String) -> AgentError {
 }
 
 /// The message of a status with all its causes.
-pub(super) fn words(status: &Status) -> String {
+pub fn status_text(status: &Status) -> String {
     let mut text = status.message().to_owned();
     if let Some(source) = status.source() {
         text = format!("{text}: {}", causes(source));

@@ -18,9 +18,10 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use address::{HostAddress, HostLink, ShowToken};
+pub use address::{HostAddress, HostLink, open_link};
 use follow::View;
 use link::Link;
+pub use link::status_text;
 use run::Run;
 use steps::{Patience, check_names, join_all};
 

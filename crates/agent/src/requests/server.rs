@@ -103,8 +103,8 @@ async fn serve_tcp(
     let (listener, address) = listener(options.listen).await?;
     let mut server = builder(&options)?;
     let refusals = Refusals::new(options.log);
-    let incoming = Doors::new(listener, options.introduction, refusals.clone());
-    let incoming = incoming.with_places(options.connections);
+    let (most, patience) = (options.connections, options.introduction);
+    let incoming = Doors::new(listener, most, patience, refusals.clone());
     let router = server.add_service(Guard::new(service, options.token, refusals));
     on_ready(&address.to_string());
     let serving = router.serve_with_incoming_shutdown(incoming, stop.wait());

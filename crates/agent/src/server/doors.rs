@@ -35,22 +35,14 @@ pub(crate) struct Doors {
 }
 
 impl Doors {
-    pub fn new(listener: TcpListener, patience: Duration, log: Refusals) -> Self {
+    /// At most `most` connections at a time, each with `patience` to send the token.
+    pub fn new(listener: TcpListener, most: usize, patience: Duration, log: Refusals) -> Self {
         Self {
             listener,
-            most: MOST,
-            places: Arc::new(Semaphore::new(MOST)),
-            patience,
-            log,
-        }
-    }
-
-    /// The same for at most `most` connections at a time.
-    pub fn with_places(self, most: usize) -> Self {
-        Self {
             most,
             places: Arc::new(Semaphore::new(most)),
-            ..self
+            patience,
+            log,
         }
     }
 }

@@ -35,10 +35,10 @@ impl GuardedServer {
         let server = builder(&options)?.accept_http1(true);
         let (listener, address) = listener(options.listen).await?;
         let refusals = Refusals::new(options.log);
-        let doors = Doors::new(listener, options.introduction, refusals.clone());
+        let (most, patience) = (options.connections, options.introduction);
         Ok(Self {
             server,
-            incoming: doors.with_places(options.connections),
+            incoming: Doors::new(listener, most, patience, refusals.clone()),
             token: options.token,
             refusals,
             address,

@@ -162,8 +162,8 @@ async fn serve_until(
     let mut server = builder(&options)?;
     let (listener, address) = listener(options.listen).await?;
     let refusals = Refusals::new(options.log);
-    let incoming = Doors::new(listener, options.introduction, refusals.clone());
-    let incoming = incoming.with_places(options.connections);
+    let (most, patience) = (options.connections, options.introduction);
+    let incoming = Doors::new(listener, most, patience, refusals.clone());
     let calls = Calls {
         agent: Arc::clone(&agent),
         name: options.name,

@@ -1,7 +1,7 @@
 //! Quick rules plan what DataFusion's own rules plan.
 
 use crate::common::{self, Numbers, engine_of};
-use crate::runtime_filters::{keyed, random_relation};
+use crate::runtime_filters::{fact_dim_other, random_relation};
 use crate::tpc_answers::placed;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -82,11 +82,7 @@ fn benchmarks_are_planned_as_by_slow_rules() {
 #[test]
 fn random_joins_windows_and_unions_are_planned_as_by_slow_rules() {
     let mut numbers = Numbers::of_this_run();
-    let tables = [
-        keyed("fact", 20_000, 900, &mut numbers),
-        keyed("dim", 150, 100, &mut numbers),
-        keyed("other", 2_000, 700, &mut numbers),
-    ];
+    let tables = fact_dim_other(&mut numbers);
     let (mut repartitioned, mut merged) = (0, 0);
     for number in 0..300_usize {
         let mut options = EngineOptions {

@@ -15,7 +15,7 @@ fn placed(name: &str, columns: Vec<(&str, ArrayRef)>) -> Arc<PlacedTable> {
 }
 
 /// Rows with an integer key, a sparse one, one of text, each with NULLs, and a number.
-pub(crate) fn keyed(name: &str, rows: u64, values: u64, numbers: &mut Numbers) -> Arc<PlacedTable> {
+fn keyed(name: &str, rows: u64, values: u64, numbers: &mut Numbers) -> Arc<PlacedTable> {
     let mut keys = || -> Vec<Option<u64>> {
         let key = |_| (numbers.below(9) != 0).then(|| numbers.below(values));
         (0..rows).map(key).collect()
@@ -158,8 +158,17 @@ impl Writer<'_> {
     }
 }
 
-/// A relation with the columns id, k, s and t of joins and more over tables of [`keyed`] that are
-/// called fact, dim and other; `depth` is how many operators are one in the other.
+/// The tables of [`random_relation`].
+pub(crate) fn fact_dim_other(numbers: &mut Numbers) -> [Arc<PlacedTable>; 3] {
+    [
+        keyed("fact", 20_000, 900, numbers),
+        keyed("dim", 150, 100, numbers),
+        keyed("other", 2_000, 700, numbers),
+    ]
+}
+
+/// A relation with the columns id, k, s and t of joins and more over the tables of
+/// [`fact_dim_other`]; `depth` is how many operators are one in the other.
 pub(crate) fn random_relation(depth: u64, numbers: &mut Numbers) -> String {
     let mut writer = Writer { numbers, names: 0 };
     writer.relation(depth)
@@ -168,11 +177,7 @@ pub(crate) fn random_relation(depth: u64, numbers: &mut Numbers) -> String {
 #[test]
 fn answers_are_the_same_without_filters_for_joins_of_all_kinds() {
     let mut numbers = Numbers::of_this_run();
-    let tables = [
-        keyed("fact", 20_000, 900, &mut numbers),
-        keyed("dim", 150, 100, &mut numbers),
-        keyed("other", 2_000, 700, &mut numbers),
-    ];
+    let tables = fact_dim_other(&mut numbers);
     // Joins by operators of DataFusion, and by those for large tables.
     let plain = [usize::MAX, 50].map(|least| engine(&tables, false, least));
     let filtering = [usize::MAX, 50].map(|least| engine(&tables, true, least));

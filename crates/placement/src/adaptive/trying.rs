@@ -337,10 +337,20 @@ impl Controller {
         let Some((only, 1)) = state.and_then(|s| s.evidence.whole(&kept.layout)) else {
             return Ok(0.0);
         };
+        Ok(self.over_expected(kept, phase, only)?.max(0.0))
+    }
+
+    /// Excess of a measured time of a phase under its layout over the expected one, log scale.
+    fn over_expected(
+        &self,
+        kept: &PhaseDecision,
+        phase: &Phase,
+        measured: f64,
+    ) -> Result<f64, ModelError> {
         let workers = self.settings.workers;
         let reference = self.profile.time_ns(phase, &self.home, workers)?;
         let expected = self.belief.time_ns(phase, &kept.layout, workers)?;
-        Ok((only - (expected / reference).ln()).max(0.0))
+        Ok(measured - (expected / reference).ln())
     }
 
     /// The worst machine for operator memory, of which nothing was measured off the first tier.
@@ -354,12 +364,7 @@ impl Controller {
     ) -> Result<Machine, ModelError> {
         let state = self.states.get(&kept.key);
         let faster = match state.and_then(|s| s.evidence.whole(&kept.layout)) {
-            Some((measured, _)) => {
-                let workers = self.settings.workers;
-                let reference = self.profile.time_ns(phase, &self.home, workers)?;
-                let expected = self.belief.time_ns(phase, &kept.layout, workers)?;
-                expected / (reference * measured.exp())
-            }
+            Some((measured, _)) => (-self.over_expected(kept, phase, measured)?).exp(),
             None => 1.0,
         };
         Ok(self

@@ -2,6 +2,7 @@
 
 use super::answer::{ClusterPrediction, ClusterSize, QueryOnCluster};
 use crate::PredictError;
+use crate::document::document;
 use crate::question::RequestedWork;
 use serde_json::{Value, json};
 use tierloom_model::cluster::ClusterRun;
@@ -18,16 +19,8 @@ pub(crate) fn json(
     asked: &RequestedWork,
     predictions: &[ClusterPrediction],
 ) -> Result<String, PredictError> {
-    let document = json!({
-        "schema": SCHEMA,
-        "provenance": Provenance::Modelled,
-        "tool_version": env!("CARGO_PKG_VERSION"),
-        "work": asked.name,
-        "notes": asked.notes,
-        "predictions": predictions.iter().map(prediction).collect::<Vec<_>>(),
-    });
-    let text = serde_json::to_string_pretty(&document).map_err(PredictError::failed)?;
-    Ok(format!("{text}\n"))
+    let predictions = predictions.iter().map(prediction).collect();
+    document(SCHEMA, asked, predictions)
 }
 
 fn prediction(p: &ClusterPrediction) -> Value {
