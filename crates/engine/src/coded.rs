@@ -9,6 +9,9 @@
 //! Codes have the order of the values, so a range of values is a range of codes.
 
 mod decode;
+mod zones;
+
+pub(crate) use zones::ZONE_ROWS;
 
 use crate::EngineError;
 use arrow::array::{Array, ArrayRef, make_comparator, new_null_array};
@@ -19,6 +22,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes};
 use tierloom_memory::Region;
+use zones::Zones;
 
 /// Largest domain that is materialised as an array.
 pub const MAX_LISTED_CODES: u32 = 1 << 16;
@@ -48,6 +52,7 @@ pub struct CodedColumn {
     /// Whether code 0 is NULL; values then start at code 1.
     nullable: bool,
     domain: Domain,
+    zones: Arc<Zones>,
 }
 
 impl CodedColumn {
@@ -96,6 +101,7 @@ impl CodedColumn {
             rows,
             nullable,
             domain,
+            zones: Arc::new(Zones::new(rows)),
         })
     }
 

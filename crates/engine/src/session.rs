@@ -15,6 +15,7 @@ use crate::provider::PlacedTableProvider;
 use crate::quick_rules;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
 use crate::runtime_filter::RuntimeFilters;
+use crate::semi_joins::SemiJoinsDown;
 use crate::stack;
 use crate::star::{self, StarJoinRule};
 use crate::star_order::StarJoinOrder;
@@ -60,6 +61,9 @@ pub struct EngineOptions {
     pub big_tables: bool,
     /// Whether scans of a probe side leave out rows without the keys of the build side.
     pub runtime_filters: bool,
+    /// Whether the sides of joins are chosen by estimates of the joins below that count all keys of
+    /// several, and not DataFusion's by one of them.
+    pub by_all_keys: bool,
     /// Which joins count as large; tests lower the threshold.
     pub big_joins: BigJoinOptions,
     /// Which group-bys count as large.
@@ -84,6 +88,7 @@ impl EngineOptions {
             fused: true,
             big_tables: true,
             runtime_filters: true,
+            by_all_keys: true,
             big_joins: BigJoinOptions::default(),
             big_aggregates: BigAggregateOptions::default(),
             join_order: JoinOrderOptions::default(),
@@ -100,6 +105,7 @@ impl EngineOptions {
             fused: false,
             big_tables: false,
             runtime_filters: false,
+            by_all_keys: false,
             big_joins: BigJoinOptions::default(),
             big_aggregates: BigAggregateOptions::default(),
             join_order: JoinOrderOptions::default(),
@@ -517,7 +523,7 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     }
     if options.tuned {
         let physical = builder.physical_optimizers().get_or_insert_default();
-        quick_rules::replace(&mut physical.rules);
+        quick_rules::replace(&mut physical.rules, options.by_all_keys);
     }
     if options.tuned && options.fused {
         let physical = builder.physical_optimizers().get_or_insert_default();
@@ -580,6 +586,7 @@ fn rules(options: &EngineOptions) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             "push_down_filter",
             Arc::new(JoinOrder::new(options.join_order.clone())),
         );
+        after(SemiJoinsDown::AFTER, Arc::new(SemiJoinsDown));
     }
     rules
 }

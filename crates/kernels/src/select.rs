@@ -15,7 +15,7 @@ mod table;
 
 pub use dense::{CHUNK_ROWS, CodeTest, DenseTest, filter_all, sets_are_fast};
 pub use mask::Mask;
-pub use table::CodeSet;
+pub use table::{CodeSet, may_have_bit};
 
 use crate::codes::{CodeWidth, Codes};
 use crate::prefetch_read;

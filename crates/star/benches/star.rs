@@ -106,6 +106,7 @@ fn sum(expr: Expr) -> Measure {
         kind: MeasureKind::Sum,
         expr,
         nulls: vec![],
+        when: vec![],
         wide: false,
     }
 }

@@ -71,7 +71,7 @@ impl Layout {
             if wide {
                 initial.push(0);
             }
-            let valid_at = (!measure.nulls.is_empty()).then_some(initial.len());
+            let valid_at = measure.leaves_out_rows().then_some(initial.len());
             if valid_at.is_some() {
                 initial.push(0);
             }

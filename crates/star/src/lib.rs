@@ -26,6 +26,6 @@ pub use cost::{best_order, pipeline_cost};
 pub use expr::{Expr, Interval};
 pub use groups::{FinishedGroups, Groups};
 pub use plan::{
-    ColumnFilter, GroupMap, GroupPart, Measure, MeasureKind, PlanError, StarPlan, Test,
+    ColumnFilter, Condition, GroupMap, GroupPart, Measure, MeasureKind, PlanError, StarPlan, Test,
 };
 pub use worker::{FilterStats, MORSEL_ROWS, Worker};

@@ -18,6 +18,16 @@ pub enum Test {
     Set(Arc<CodeSet>),
 }
 
+impl Test {
+    /// Whether a code from `low` to `high`, both included, may pass; false only if none does.
+    pub fn may_have(&self, low: u32, high: u32) -> bool {
+        match self {
+            Test::Range { low: a, high: b } => low <= *b && high >= *a,
+            Test::Set(set) => set.may_have(low, high),
+        }
+    }
+}
+
 /// A filter on one column.
 #[derive(Debug, Clone)]
 pub struct ColumnFilter {
@@ -99,6 +109,15 @@ pub enum MeasureKind {
     Max,
 }
 
+/// What a row must fulfil to count.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// Index of the column that it is about.
+    pub column: usize,
+    /// Not 0 for the codes that fulfil it; 0 for all beyond.
+    pub holds: Arc<[i64]>,
+}
+
 /// An aggregate of each group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measure {
@@ -108,8 +127,28 @@ pub struct Measure {
     pub expr: Expr,
     /// Columns whose code 0 is NULL; a row with NULL in any of them does not count.
     pub nulls: Vec<usize>,
+    /// Conditions that a row must fulfil to count.
+    pub when: Vec<Condition>,
     /// Whether the sum can overflow 64 bits and is therefore kept in 128.
     pub wide: bool,
+}
+
+impl Measure {
+    /// Whether it may not count every row.
+    pub fn leaves_out_rows(&self) -> bool {
+        !self.nulls.is_empty() || !self.when.is_empty()
+    }
+
+    /// The columns that it reads.
+    pub fn columns(&self) -> Vec<usize> {
+        let mut columns = match self.kind {
+            MeasureKind::Count => Vec::new(),
+            _ => self.expr.columns(),
+        };
+        columns.extend(&self.nulls);
+        columns.extend(self.when.iter().map(|condition| condition.column));
+        columns
+    }
 }
 
 /// A star join over one table. [`Worker`](crate::Worker) runs it.
@@ -225,10 +264,7 @@ impl StarPlan {
     pub fn combinations(&self) -> Result<u64, PlanError> {
         let filters = self.filters.iter().map(|f| f.column);
         let groups = self.groups.iter().map(|g| g.column);
-        let measures = self
-            .measures
-            .iter()
-            .flat_map(|m| m.expr.columns().into_iter().chain(m.nulls.iter().copied()));
+        let measures = self.measures.iter().flat_map(Measure::columns);
         if let Some(column) = filters
             .chain(groups)
             .chain(measures)

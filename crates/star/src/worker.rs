@@ -5,9 +5,8 @@
 //! lookups.
 
 use crate::cost::{MAX_DENSE, Order, best_order};
-use crate::expr::Expr;
 use crate::groups::{Groups, Words};
-use crate::plan::{GroupMap, MeasureKind, PlanError, StarPlan, Test};
+use crate::plan::{Condition, GroupMap, Measure, MeasureKind, PlanError, StarPlan, Test};
 use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes};
@@ -95,17 +94,7 @@ impl Worker {
         for column in plan.groups.iter().map(|g| g.column) {
             used[column] = true;
         }
-        let inputs: Vec<Vec<usize>> = plan
-            .measures
-            .iter()
-            .map(|m| {
-                let values = match m.kind {
-                    MeasureKind::Count => Vec::new(),
-                    _ => m.expr.columns(),
-                };
-                [values, m.nulls.clone()].concat()
-            })
-            .collect();
+        let inputs: Vec<Vec<usize>> = plan.measures.iter().map(Measure::columns).collect();
         for column in inputs.iter().flatten() {
             used[*column] = true;
         }
@@ -183,6 +172,11 @@ impl Worker {
             Some(vector) => self.aggregate(columns, vector),
             None => Ok(()),
         }
+    }
+
+    /// Counts rows of which none passes the filters, as somebody else has found out.
+    pub fn skip(&mut self, rows: usize) {
+        self.counted.rows_in += rows as u64;
     }
 
     /// All rows of the morsels so far, and those of them that passed all filters, which is the
@@ -310,7 +304,7 @@ impl Worker {
                 self.load(columns, start, column, count, all);
             }
             let place = self.groups.layout().measures[index];
-            self.accumulate(measure.kind, &measure.expr, &measure.nulls, place, count);
+            self.accumulate(measure, place, count);
         }
         Ok(())
     }
@@ -364,22 +358,16 @@ impl Worker {
         }
     }
 
-    fn accumulate(
-        &mut self,
-        kind: MeasureKind,
-        expr: &Expr,
-        nulls: &[usize],
-        place: Words,
-        count: usize,
-    ) {
+    fn accumulate(&mut self, measure: &Measure, place: Words, count: usize) {
+        let kind = measure.kind;
         // Counts ignore their expression.
         if kind != MeasureKind::Count {
-            expr.evaluate(&self.codes, count, &mut self.values);
+            measure.expr.evaluate(&self.codes, count, &mut self.values);
         }
         let values = &self.values[0][..count];
         let words = self.groups.words_mut();
         let rows = self.offsets[..count].iter().zip(values);
-        if nulls.is_empty() {
+        if !measure.leaves_out_rows() {
             match kind {
                 MeasureKind::Count if self.plan.groups.is_empty() => {
                     words[self.offsets[0] as usize + place.at] += count as i64;
@@ -410,7 +398,12 @@ impl Worker {
         }
         let valid_at = place.valid_at.unwrap_or(place.at);
         for (row, (offset, value)) in rows.enumerate() {
-            if nulls.iter().any(|column| self.codes[*column][row] == 0) {
+            let code = |column: usize| self.codes[column][row];
+            let holds = |condition: &Condition| {
+                let held = condition.holds.get(code(condition.column) as usize);
+                held.is_some_and(|holds| *holds != 0)
+            };
+            if !measure.when.iter().all(holds) || measure.nulls.iter().any(|c| code(*c) == 0) {
                 continue;
             }
             let offset = *offset as usize;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes, pack};
 use tierloom_kernels::select::CodeSet;
 use tierloom_star::{
-    ColumnFilter, Expr, GroupMap, GroupPart, Groups, MORSEL_ROWS, Measure, MeasureKind, PlanError,
-    StarPlan, Test, Worker,
+    ColumnFilter, Condition, Expr, GroupMap, GroupPart, Groups, MORSEL_ROWS, Measure, MeasureKind,
+    PlanError, StarPlan, Test, Worker,
 };
 
 struct Column {
@@ -80,7 +80,14 @@ fn by_rows(plan: &StarPlan, columns: &[Column], rows: usize) -> Answer {
             .or_insert_with(|| (0, vec![None; plan.measures.len()]));
         *count += 1;
         for (slot, measure) in values.iter_mut().zip(&plan.measures) {
-            let null = measure.nulls.iter().any(|c| columns[*c].codes[row] == 0);
+            let code = |column: usize| columns[column].codes[row];
+            let held = |c: &Condition| {
+                c.holds
+                    .get(code(c.column) as usize)
+                    .is_some_and(|h| *h != 0)
+            };
+            let null =
+                measure.nulls.iter().any(|c| code(*c) == 0) || !measure.when.iter().all(held);
             let new = value(&measure.expr, columns, row);
             match measure.kind {
                 MeasureKind::Count => *slot = Some(slot.unwrap_or(0) + i128::from(!null)),
@@ -147,6 +154,7 @@ proptest! {
         groups in prop::collection::vec((0usize..4, any::<bool>()), 0..3),
         nullable in any::<bool>(),
         wide in any::<bool>(),
+        conditions in prop::collection::vec((0usize..4, 0usize..3), 0..3),
         workers in 1usize..4,
         seed in any::<u64>(),
     ) {
@@ -172,12 +180,22 @@ proptest! {
         }).collect();
         let code = |column, base| Expr::Code { column, base };
         let nulls = if nullable { vec![1] } else { vec![] };
+        // Conditions that hold for some codes, for none, and for those of a table that ends early.
+        let when: Vec<Condition> = conditions.into_iter().map(|(column, kind)| {
+            let codes = 0..=i64::from(maxima[column]);
+            let holds: Arc<[i64]> = match kind {
+                0 => codes.map(|c| c % 3).collect(),
+                1 => codes.map(|_| 0).collect(),
+                _ => (0..2).map(|_| 1).collect(),
+            };
+            Condition { column, holds }
+        }).collect();
         let table: Arc<[i64]> = (0..=i64::from(maxima[2])).map(|c| c * 3 - 50).collect();
         let measures = vec![
-            Measure { kind: MeasureKind::Sum, expr: code(1, -100) * (Expr::Constant(10) - code(0, 0)), nulls: nulls.clone(), wide },
-            Measure { kind: MeasureKind::Count, expr: Expr::Constant(0), nulls: nulls.clone(), wide: false },
-            Measure { kind: MeasureKind::Min, expr: Expr::Mapped { column: 2, values: table } + code(3, 5), nulls: vec![], wide: false },
-            Measure { kind: MeasureKind::Max, expr: code(3, -7), nulls, wide: false },
+            Measure { kind: MeasureKind::Sum, expr: code(1, -100) * (Expr::Constant(10) - code(0, 0)), nulls: nulls.clone(), when: when.clone(), wide },
+            Measure { kind: MeasureKind::Count, expr: Expr::Constant(0), nulls: nulls.clone(), when: when.clone(), wide: false },
+            Measure { kind: MeasureKind::Min, expr: Expr::Mapped { column: 2, values: table } + code(3, 5), nulls: vec![], when, wide: false },
+            Measure { kind: MeasureKind::Max, expr: code(3, -7), nulls, when: vec![], wide: false },
         ];
         let plan = StarPlan { filters, groups, measures, columns: 4, rows: rows as u64, ..StarPlan::default() };
         let expected = by_rows(&plan, &columns, rows);
@@ -203,12 +221,14 @@ fn sums_that_leave_64_bits_are_right_when_kept_wide() {
                 kind: MeasureKind::Sum,
                 expr: big.clone(),
                 nulls: vec![],
+                when: vec![],
                 wide: true,
             },
             Measure {
                 kind: MeasureKind::Sum,
                 expr: Expr::Constant(0) - big,
                 nulls: vec![],
+                when: vec![],
                 wide: true,
             },
         ],
@@ -251,6 +271,7 @@ fn by_code(codes: u64, rows: u64) -> StarPlan {
             kind: MeasureKind::Sum,
             expr: Expr::Code { column: 0, base: 0 },
             nulls: vec![],
+            when: vec![],
             wide: false,
         }],
         columns: 1,

@@ -36,7 +36,7 @@ impl ColumnFacts {
     /// A code without a value, or Arrow's errors.
     pub fn of_codes(column: &CodedColumn) -> Result<Self, EngineError> {
         let first = u32::from(column.nullable());
-        let (range, nulls) = column.codes().range(first);
+        let (range, nulls) = column.range();
         let count = column.code_count();
         // A code without a value would index past the domain when it is decoded.
         if let Some((_, high)) = range.filter(|(_, high)| u64::from(*high) >= count) {

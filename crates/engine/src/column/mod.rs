@@ -281,6 +281,17 @@ impl PlacedColumn {
         }
     }
 
+    /// Whether some of `rows` may have a code that passes, by the smallest and the largest code of
+    /// their zones; NULL does not pass.
+    pub(crate) fn may_pass(&self, rows: Range<usize>, may_pass: impl Fn(u32, u32) -> bool) -> bool {
+        let Some(coded) = self.coded() else {
+            return true;
+        };
+        let found = coded.any_zone(rows, |zone| self.check_rows(zone), may_pass);
+        // Whoever reads rows that turn out to be damaged gets the error.
+        found.unwrap_or(true)
+    }
+
     /// The regions that hold its values or codes.
     pub fn regions(&self) -> &[Arc<Region>] {
         &self.regions

@@ -10,14 +10,21 @@ use std::sync::Arc;
 
 /// A rule that decides for each operator by the properties and statistics of its inputs alone.
 #[derive(Debug)]
-pub(crate) struct ByNode(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+pub(crate) struct ByNode {
+    rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
+    /// Whether joins on several keys are estimated by all of them.
+    by_all_keys: bool,
+}
 
 impl ByNode {
     /// The name of DataFusion's rule that this can run: join selection.
     pub(crate) const NAME: &str = "join_selection";
 
-    pub(crate) fn new(rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> Self {
-        ByNode(rule)
+    pub(crate) fn new(
+        rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
+        by_all_keys: bool,
+    ) -> Self {
+        ByNode { rule, by_all_keys }
     }
 
     /// The plan after the rule, with leaves for the inputs of its operators.
@@ -29,10 +36,16 @@ impl ByNode {
         let inputs: Result<Vec<Arc<dyn ExecutionPlan>>> = plan
             .children()
             .into_iter()
-            .map(|input| Ok(KnownInput::of(self.known(input, config)?)))
+            .map(|input| {
+                let input = self.known(input, config)?;
+                Ok(match self.by_all_keys {
+                    true => KnownInput::by_all_keys(input),
+                    false => KnownInput::of(input),
+                })
+            })
             .collect();
         let plan = replace_children_if_necessary(Arc::clone(plan), inputs?)?;
-        self.0.optimize(plan, config)
+        self.rule.optimize(plan, config)
     }
 }
 
@@ -44,16 +57,16 @@ impl PhysicalOptimizerRule for ByNode {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if config.optimizer.use_statistics_registry {
             // Other statistics, of which leaves know nothing.
-            return self.0.optimize(plan, config);
+            return self.rule.optimize(plan, config);
         }
         replaced(&self.known(&plan, config)?)
     }
 
     fn name(&self) -> &str {
-        self.0.name()
+        self.rule.name()
     }
 
     fn schema_check(&self) -> bool {
-        self.0.schema_check()
+        self.rule.schema_check()
     }
 }

@@ -1,5 +1,6 @@
 //! An operator's input as a leaf.
 
+use super::several_keys::corrected;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
@@ -22,6 +23,8 @@ pub(super) struct KnownInput {
     plan: Arc<dyn ExecutionPlan>,
     /// Statistics of all partitions together, once they were asked for.
     statistics: OnceLock<Arc<Statistics>>,
+    /// Whether joins on several keys are estimated by all of them.
+    by_all_keys: bool,
 }
 
 impl KnownInput {
@@ -29,6 +32,16 @@ impl KnownInput {
         Arc::new(KnownInput {
             plan,
             statistics: OnceLock::new(),
+            by_all_keys: false,
+        })
+    }
+
+    /// Same, with joins on several keys estimated by all of them.
+    pub(super) fn by_all_keys(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(KnownInput {
+            plan,
+            statistics: OnceLock::new(),
+            by_all_keys: true,
         })
     }
 }
@@ -126,7 +139,11 @@ impl ExecutionPlan for KnownInput {
         if let Some(known) = self.statistics.get() {
             return Ok(Arc::clone(known));
         }
-        let computed = compute()?;
+        let mut computed = compute()?;
+        if self.by_all_keys {
+            let statistics = Arc::unwrap_or_clone(computed);
+            computed = Arc::new(corrected(self.plan.as_ref(), statistics, args)?);
+        }
         Ok(Arc::clone(self.statistics.get_or_init(|| computed)))
     }
 }

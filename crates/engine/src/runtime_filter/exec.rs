@@ -127,7 +127,7 @@ impl ExecutionPlan for RuntimeFilterExec {
             let data_type = key.key.data_type(&schema)?;
             collecting.push(Collecting {
                 key: Arc::clone(&key.key),
-                collector: KeyCollector::new(&data_type, key.most_rows, reservation),
+                collector: Some(KeyCollector::new(&data_type, key.most_rows, reservation)),
                 run: Arc::clone(&run),
             });
             self.runs
@@ -162,11 +162,18 @@ impl ExecutionPlan for RuntimeFilterExec {
     }
 }
 
-/// A key that is being collected.
+/// A key that is being collected; scans stop waiting for it when it is dropped.
 struct Collecting {
     key: Arc<dyn PhysicalExpr>,
-    collector: KeyCollector,
+    /// `None` once the keys are known.
+    collector: Option<KeyCollector>,
     run: Arc<ExecutionKeys>,
+}
+
+impl Drop for Collecting {
+    fn drop(&mut self) {
+        self.run.settle();
+    }
 }
 
 impl Collecting {
@@ -175,9 +182,19 @@ impl Collecting {
         // The join evaluates the same expression, and reports what is wrong with it.
         let added = caught(|| {
             let values = self.key.evaluate(batch)?;
-            self.collector.add(&values.into_array(batch.num_rows())?)
+            let values = values.into_array(batch.num_rows())?;
+            self.collector
+                .as_mut()
+                .map_or(Ok(false), |c| c.add(&values))
         });
         matches!(added, Ok(Ok(true)))
+    }
+
+    /// Makes the keys known, which are all.
+    fn complete(mut self) {
+        if let Some(collector) = self.collector.take() {
+            self.run.complete(collector);
+        }
     }
 }
 
@@ -199,9 +216,7 @@ impl Stream for KeyedRows {
             // The keys of a build side that failed are not all of them.
             Some(Err(_)) => this.collecting.clear(),
             None => {
-                for key in this.collecting.drain(..) {
-                    key.run.complete(key.collector);
-                }
+                this.collecting.drain(..).for_each(Collecting::complete);
             }
         }
         Poll::Ready(next)

@@ -7,7 +7,9 @@
 use super::exec::{BuildKey, RuntimeFilterExec};
 use crate::bigjoin::{BigAggregateExec, BigJoinExec};
 use crate::breakdown::caught;
+use crate::origin::{unchanged, values};
 use crate::scan::{Keys, PlacedScanExec, RuntimeFilter};
+use crate::star::StarExec;
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{HashMap, HashSet, JoinSide, JoinType, NullEquality, Result};
@@ -15,17 +17,11 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::utils::build_join_schema;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
-use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use std::sync::Arc;
@@ -209,37 +205,6 @@ fn has_plain_keys(join: &HashJoinExec) -> bool {
     join.null_equality() == NullEquality::NullEqualsNothing && !join.null_aware
 }
 
-/// The number of values that a column of a scan has.
-fn values(scan: &PlacedScanExec, column: usize) -> Option<usize> {
-    let column = *scan.projection().get(column)?;
-    let statistics = scan.table().statistics();
-    let values = &statistics.column_statistics.get(column)?.distinct_count;
-    values.get_value().copied()
-}
-
-/// The input that a column of an operator comes from unchanged, and its index there, for operators
-/// that judge each row alone.
-fn unchanged(
-    plan: &Arc<dyn ExecutionPlan>,
-    column: usize,
-) -> Option<(&Arc<dyn ExecutionPlan>, usize)> {
-    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        let kept = filter.projection().as_ref();
-        let index = kept.map_or(Some(column), |kept| kept.get(column).copied())?;
-        return Some((filter.input(), index));
-    }
-    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let expr = &projection.expr().get(column)?.expr;
-        return Some((projection.input(), expr.downcast_ref::<Column>()?.index()));
-    }
-    let passes = plan.is::<RepartitionExec>()
-        || plan.is::<CoalescePartitionsExec>()
-        || plan.is::<CooperativeExec>()
-        || plan.is::<SortExec>()
-        || plan.is::<SortPreservingMergeExec>();
-    passes.then(|| (plan.children()[0], column))
-}
-
 /// Scans that have a column of a join unchanged.
 struct Targets<'t> {
     data_type: &'t DataType,
@@ -280,6 +245,10 @@ impl Targets<'_> {
             });
             if let Some(group) = group.and_then(|(expr, _)| expr.downcast_ref::<Column>()) {
                 self.below(aggregate.input(), group.index());
+            }
+        } else if let Some(star) = plan.downcast_ref::<StarExec>() {
+            if let Some((dimension, column)) = star.dimension_of_group(column) {
+                self.below(dimension, column);
             }
         } else if plan.is::<UnionExec>() || plan.is::<InterleaveExec>() {
             for input in plan.children() {

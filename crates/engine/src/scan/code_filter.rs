@@ -25,6 +25,7 @@ use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::PhysicalExpr;
 use std::ops::Range;
 use std::sync::Arc;
+use tierloom_kernels::select::may_have_bit;
 use tierloom_kernels::{intersect, positions};
 
 /// Share of kept rows above which a morsel is returned whole.
@@ -46,6 +47,8 @@ pub(super) struct CodeFilter {
     keep: Keep,
     /// The share of the codes that pass: the filter with the smallest is best evaluated first.
     share: f64,
+    /// Whether NULL passes, which is in the range of no zone.
+    keeps_null: bool,
 }
 
 /// Codes that pass.
@@ -67,6 +70,7 @@ impl CodeFilter {
         CodeFilter {
             column,
             share: keep.share(coded.code_count()),
+            keeps_null: coded.nullable() && keep.has(0),
             keep,
         }
     }
@@ -133,6 +137,12 @@ impl CodeFilter {
         self.share
     }
 
+    /// Whether some of `rows` may pass, as far as their zones tell.
+    pub fn may_pass(&self, table: &PlacedTable, rows: Range<usize>) -> bool {
+        let column = &table.columns()[self.column];
+        self.keeps_null || column.may_pass(rows, |low, high| self.keep.may_have(low, high))
+    }
+
     /// Drops the rows `start + position` that do not pass.
     fn retain(&self, table: &PlacedTable, start: usize, kept: &mut Vec<u32>) -> Option<()> {
         let (Some(first), Some(last)) = (kept.first(), kept.last()) else {
@@ -173,6 +183,21 @@ impl Keep {
                 let word = bits.get((code / 64) as usize);
                 word.is_some_and(|word| word >> (code % 64) & 1 != 0)
             }
+        }
+    }
+
+    /// Whether a code from `low` to `high` may pass; false only if none does.
+    fn may_have(&self, low: u32, high: u32) -> bool {
+        match self {
+            Keep::Nothing => false,
+            Keep::Range { low: a, high: b } => low <= *b && high >= *a,
+            Keep::Marked(marks) => {
+                let marks = marks.get(low as usize..=high as usize);
+                marks.is_none_or(|marks| marks.iter().any(|mark| *mark != 0))
+            }
+            Keep::Bits(bits) => may_have_bit(low, high, u64::BITS, |at| {
+                bits.get(at).copied().unwrap_or(0)
+            }),
         }
     }
 

@@ -6,20 +6,17 @@
 
 mod code_filter;
 mod keys;
+mod morsels;
 mod runtime;
 
-use crate::EngineError;
 use crate::breakdown::{broke_down, caught};
 use crate::table::PlacedTable;
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::compute::concat;
 use arrow::datatypes::{DataType, SchemaRef};
-use code_filter::{CodeFilter, MOST_BITS, kept_positions};
+use code_filter::{CodeFilter, MOST_BITS};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::config::ConfigOptions;
-use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::coop::cooperative;
@@ -30,26 +27,25 @@ use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation,
 };
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
 };
+use futures::{FutureExt, StreamExt};
 pub(crate) use keys::{KeyCollector, Keys};
+use morsels::Morsels;
 pub(crate) use runtime::{ExecutionKeys, RuntimeFilter};
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Consecutive morsels returned whole after which a partition stops evaluating codes.
-const MOST_IN_VAIN: u32 = 8;
-
-/// Morsels without a result that a partition processes before it returns an empty batch.
-const MOST_WITHOUT_ROWS: u32 = 64;
 
 /// Name of the metric of scanned rows; more than the output rows if codes filtered some.
 pub(crate) const ROWS_SCANNED: &str = "rows_scanned";
+
+/// Name of the metric of rows that were not read, since their zones have no code that passes.
+pub(crate) const ROWS_SKIPPED: &str = "rows_skipped";
 
 /// Scans columns of a [`PlacedTable`].
 ///
@@ -208,121 +204,6 @@ impl PlacedScanExec {
     }
 }
 
-/// The state of one partition.
-struct Morsels {
-    table: Arc<PlacedTable>,
-    projection: Vec<usize>,
-    schema: SchemaRef,
-    rows: usize,
-    morsel_rows: usize,
-    next: Arc<AtomicUsize>,
-    filters: Vec<CodeFilter>,
-    /// Keys of joins above that are not known yet, by the table index of their column.
-    awaited: Vec<(usize, Arc<ExecutionKeys>)>,
-    /// Consecutive morsels that were returned whole because too many rows passed.
-    in_vain: u32,
-    rows_scanned: Count,
-    metrics: BaselineMetrics,
-}
-
-impl Morsels {
-    /// The next batch with rows.
-    ///
-    /// After many morsels without any, an empty one, so that the query can be cancelled.
-    fn batch(&mut self) -> Option<Result<RecordBatch>> {
-        let mut without = 0;
-        loop {
-            // Relaxed is enough: the columns are immutable while queries run, so only atomicity
-            // matters.
-            let start = self.next.fetch_add(self.morsel_rows, Ordering::Relaxed);
-            if start >= self.rows {
-                return None;
-            }
-            let compute = self.metrics.elapsed_compute().clone();
-            let _timer = compute.timer();
-            let len = self.morsel_rows.min(self.rows - start);
-            self.rows_scanned.add(len);
-            let kept = self.kept(start, len);
-            if kept.as_ref().is_some_and(Vec::is_empty) && without < MOST_WITHOUT_ROWS {
-                without += 1;
-                continue;
-            }
-            let batch = self.rows(start, len, kept.as_deref());
-            self.metrics
-                .record_output(kept.map_or(len, |kept| kept.len()));
-            return Some(batch);
-        }
-    }
-
-    /// Positions of the rows to return; `None` for all.
-    fn kept(&mut self, start: usize, len: usize) -> Option<Vec<u32>> {
-        self.take_keys();
-        if self.filters.is_empty() || self.in_vain >= MOST_IN_VAIN {
-            return None;
-        }
-        let kept = kept_positions(&self.filters, &self.table, start..start + len);
-        self.in_vain = if kept.is_some() { 0 } else { self.in_vain + 1 };
-        kept
-    }
-
-    /// Makes filters of the keys that have become known.
-    fn take_keys(&mut self) {
-        let Morsels {
-            table,
-            filters,
-            awaited,
-            in_vain,
-            ..
-        } = self;
-        awaited.retain(|(column, run)| {
-            let known = run.is_complete();
-            if known && let Some(filter) = run.filter(table, *column) {
-                filters.push(filter);
-                filters.sort_by(|a, b| a.share().total_cmp(&b.share()));
-                *in_vain = 0;
-            }
-            !known
-        });
-    }
-
-    /// The rows `start..start + len`, or those at the positions `kept` among them.
-    fn rows(&self, start: usize, len: usize, kept: Option<&[u32]>) -> Result<RecordBatch> {
-        let external = |e: EngineError| DataFusionError::External(Box::new(e));
-        let columns: Result<Vec<ArrayRef>> = self
-            .projection
-            .iter()
-            .map(|&index| match kept {
-                Some(kept) => self.table.columns()[index]
-                    .take(start, len, kept)
-                    .map_err(external),
-                None => self.column(index, start, len),
-            })
-            .collect();
-        let options =
-            RecordBatchOptions::new().with_row_count(Some(kept.map_or(len, <[u32]>::len)));
-        Ok(RecordBatch::try_new_with_options(
-            Arc::clone(&self.schema),
-            columns?,
-            &options,
-        )?)
-    }
-
-    fn column(&self, index: usize, start: usize, len: usize) -> Result<ArrayRef> {
-        let column = &self.table.columns()[index];
-        let external = |e: EngineError| DataFusionError::External(Box::new(e));
-        let view = column.slice(start, len).map_err(external)?;
-        // A decoded column is already a copy in DRAM.
-        if self.table.is_staged(index) && column.is_zero_copy() {
-            // `concat` of a single array returns the same buffers; an empty second one forces the
-            // copy.
-            let nothing = view.slice(0, 0);
-            Ok(concat(&[&view, &nothing])?)
-        } else {
-            Ok(view)
-        }
-    }
-}
-
 impl ExecutionPlan for PlacedScanExec {
     fn name(&self) -> &str {
         "PlacedScanExec"
@@ -401,6 +282,11 @@ impl ExecutionPlan for PlacedScanExec {
                 self.table.name()
             );
         }
+        let awaited: Vec<(usize, Arc<ExecutionKeys>)> = self
+            .runtime_filters
+            .iter()
+            .map(|(column, keys)| (*column, keys.run(&context)))
+            .collect();
         let mut morsels = Morsels {
             table: Arc::clone(&self.table),
             projection: self.projection.clone(),
@@ -409,13 +295,10 @@ impl ExecutionPlan for PlacedScanExec {
             morsel_rows: self.morsel_rows,
             next: self.cursor(partition),
             filters: self.filters.to_vec(),
-            awaited: self
-                .runtime_filters
-                .iter()
-                .map(|(column, keys)| (*column, keys.run(&context)))
-                .collect(),
+            awaited: awaited.clone(),
             in_vain: 0,
             rows_scanned: MetricBuilder::new(&self.metrics).counter(ROWS_SCANNED, partition),
+            rows_skipped: MetricBuilder::new(&self.metrics).counter(ROWS_SKIPPED, partition),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         };
         let (table, mut broken) = (Arc::clone(&self.table), false);
@@ -430,7 +313,16 @@ impl ExecutionPlan for PlacedScanExec {
                 Some(Err(broke_down(&operator, &said)))
             })
         });
-        let batches = futures::stream::iter(batches);
+        // What is read before the keys of a join above are known is thrown away by that join, which
+        // asks for its first row when it has them. Others may ask earlier: the build sides of all
+        // joins of a plan are begun at once.
+        let batches = async move {
+            for (_, keys) in awaited {
+                keys.wait().await;
+            }
+            futures::stream::iter(batches)
+        };
+        let batches = batches.boxed().into_stream().flatten();
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(
             Arc::clone(&self.schema),
             batches,

@@ -5,6 +5,7 @@ use super::keys::KeyCollector;
 use crate::table::PlacedTable;
 use datafusion::execution::TaskContext;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use tokio::sync::watch;
 
 /// The keys of one join, from its build side to scans of its probe side.
 ///
@@ -19,6 +20,8 @@ pub(crate) struct RuntimeFilter {
 #[derive(Debug, Default)]
 pub(crate) struct ExecutionKeys {
     collected: OnceLock<KeyCollector>,
+    /// Whether the keys are known, or will never be.
+    settled: watch::Sender<bool>,
     compiled: Mutex<Vec<KeysOfColumn>>,
 }
 
@@ -75,6 +78,17 @@ impl ExecutionKeys {
     /// Whether the keys are known.
     pub fn is_complete(&self) -> bool {
         self.collected.get().is_some()
+    }
+
+    /// Says that the keys are known by now, or will never be.
+    pub fn settle(&self) {
+        self.settled.send_replace(true);
+    }
+
+    /// Returns once that has been said.
+    pub async fn wait(&self) {
+        // It fails when the sender is gone, which `self` has.
+        drop(self.settled.subscribe().wait_for(|settled| *settled).await);
     }
 
     /// The rows of a column that have one of the keys; `None` if that is no help, or the keys are

@@ -67,7 +67,10 @@ impl Compiled {
             + plan
                 .measures
                 .iter()
-                .map(|m| table_bytes(&m.expr))
+                .map(|m| {
+                    let holds = m.when.iter().map(|condition| condition.holds.len() * 8);
+                    table_bytes(&m.expr) + holds.sum::<usize>()
+                })
                 .sum::<usize>()
             + self.groups.iter().map(of_values).sum::<usize>()
     }

@@ -9,9 +9,13 @@ use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, UInt64Array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
-use datafusion::common::HashMap;
+use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::common::utils::normalize_float_zero;
+use datafusion::common::{HashMap, HashSet};
 use std::sync::Arc;
+
+/// Rows whose hashes are compared before those of all rows are.
+const SAMPLE_ROWS: usize = 256;
 
 /// The distinct rows of some columns, numbered in order of appearance.
 pub(super) struct Distinct {
@@ -33,6 +37,13 @@ pub(super) fn distinct(columns: &[ArrayRef]) -> Result<Distinct, NotFused> {
         return NotFused::because("there are more rows to group than can be numbered");
     }
     let columns: Vec<ArrayRef> = columns.iter().map(normalize_float_zero).collect();
+    if are_distinct(&columns) {
+        return Ok(Distinct {
+            count: rows,
+            ordinals: (0..rows as u32).collect(),
+            values: columns,
+        });
+    }
     let compared = columns
         .iter()
         .map(comparable)
@@ -56,6 +67,26 @@ pub(super) fn distinct(columns: &[ArrayRef]) -> Result<Distinct, NotFused> {
         ordinals,
         values,
     })
+}
+
+/// Whether all rows of `columns` certainly differ: rows of different hashes do.
+///
+/// A dimension is often grouped by a name of its rows and what goes with it; then one column tells,
+/// and none is compared.
+fn are_distinct(columns: &[ArrayRef]) -> bool {
+    columns.iter().any(|column| {
+        let sample = column.slice(0, column.len().min(SAMPLE_ROWS));
+        have_distinct_hashes(&sample) && have_distinct_hashes(column)
+    })
+}
+
+fn have_distinct_hashes(column: &ArrayRef) -> bool {
+    let mut hashes = vec![0; column.len()];
+    if create_hashes([column], &RandomState::default(), &mut hashes).is_err() {
+        return false;
+    }
+    let mut known = HashSet::with_capacity(hashes.len());
+    hashes.iter().all(|hash| known.insert(*hash))
 }
 
 /// A column in a form in which equality of elements is equality of values.

@@ -14,6 +14,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, SchedulingType,
@@ -104,6 +105,18 @@ impl StarExec {
     /// Table indices of the fact columns that the operator may read.
     pub fn fact_columns(&self) -> &[usize] {
         &self.lowered.fact_columns
+    }
+
+    /// The dimension whose column is the group at `column` of the output, and its index there.
+    pub(crate) fn dimension_of_group(
+        &self,
+        column: usize,
+    ) -> Option<(&Arc<dyn ExecutionPlan>, usize)> {
+        let group = self.aggregation.groups.get(column)?;
+        let group = self.lowered.over_universe(group).ok()?;
+        let column = group.downcast_ref::<Column>()?.index();
+        let dimension = &self.lowered.dimensions[self.lowered.owner(column)?];
+        Some((&dimension.plan, column - dimension.offset))
     }
 
     /// Statistics of the last execution; `None` before it ended.

@@ -6,6 +6,7 @@
 //! become part of the dimension's plan.
 
 use super::NotFused;
+use crate::origin::is_unique;
 use crate::scan::PlacedScanExec;
 use crate::table::PlacedTable;
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -233,9 +234,7 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
     let [(left_key, right_key)] = join.on() else {
         return NotFused::because(format!("a join has {} keys, not one", join.on().len()));
     };
-    // The planner chooses the build side by estimated output; for fusion the side with the largest
-    // base table is the fact side.
-    let fact_is_left = most_rows(join.left()) > most_rows(join.right());
+    let fact_is_left = is_fact([(join.left(), left_key), (join.right(), right_key)]);
     let (fact, fact_key, small, key) = if fact_is_left {
         (join.left(), left_key, join.right(), right_key)
     } else {
@@ -279,6 +278,34 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
     }
     lowered.outputs = outputs;
     Ok(lowered)
+}
+
+/// Whether the left of two sides of a join is the fact side.
+///
+/// The planner chooses the build side by estimated output. For fusion the fact side is that with
+/// the largest base table, unless the key of the other one occurs several times and filters leave
+/// out rows of this one: there may be more customers of all kinds than sales.
+fn is_fact([left, right]: [(&Arc<dyn ExecutionPlan>, &Arc<dyn PhysicalExpr>); 2]) -> bool {
+    let is_dimension = |(side, key): (&Arc<dyn ExecutionPlan>, &Arc<dyn PhysicalExpr>)| {
+        let key = key.downcast_ref::<Column>();
+        key.is_some_and(|key| is_unique(side, key.index()))
+    };
+    let is_larger = most_rows(left.0) > most_rows(right.0);
+    let [larger, other] = if is_larger {
+        [left, right]
+    } else {
+        [right, left]
+    };
+    let turned = is_filtered(larger.0) && is_dimension(larger) && !is_dimension(other);
+    is_larger != turned
+}
+
+/// Whether a scan under a plan leaves out rows by filters on codes.
+fn is_filtered(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    match plan.downcast_ref::<PlacedScanExec>() {
+        Some(scan) => scan.is_filtered(),
+        None => plan.children().into_iter().any(is_filtered),
+    }
 }
 
 fn columns(schema: &Schema, offset: usize) -> Vec<Arc<dyn PhysicalExpr>> {

@@ -18,7 +18,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
-use tierloom_star::{Expr, Interval, Measure, MeasureKind};
+use tierloom_star::{Condition, Expr, Interval, Measure, MeasureKind};
 
 /// Integers up to this magnitude are exact in a 64-bit float.
 const EXACT_FLOAT: i128 = 1 << 53;
@@ -38,6 +38,33 @@ struct Typed {
     data_type: DataType,
     /// Columns whose NULL makes the expression NULL.
     nulls: Vec<usize>,
+    /// Conditions without which the expression is NULL.
+    when: Vec<Condition>,
+}
+
+impl Typed {
+    /// An expression that is never NULL.
+    fn always(expr: Expr, data_type: DataType) -> Self {
+        Typed {
+            expr,
+            data_type,
+            nulls: Vec::new(),
+            when: Vec::new(),
+        }
+    }
+
+    /// The same, NULL where one of `others` is.
+    fn null_with(mut self, others: &[&Typed]) -> Self {
+        for other in others {
+            self.nulls.extend(&other.nulls);
+            let new = other.when.iter().filter(|c| !self.when.contains(c));
+            let new: Vec<Condition> = new.cloned().collect();
+            self.when.extend(new);
+        }
+        self.nulls.sort_unstable();
+        self.nulls.dedup();
+        self
+    }
 }
 
 /// Collects measures; equal ones are shared.
@@ -130,25 +157,30 @@ impl<'a> Measures<'a> {
         expr: &Arc<dyn PhysicalExpr>,
         field: &FieldRef,
     ) -> Result<StateColumn, NotFused> {
-        let nulls = match expr.downcast_ref::<Literal>() {
-            Some(literal) if !literal.value().is_null() => Vec::new(),
+        let (nulls, when) = match expr.downcast_ref::<Literal>() {
+            Some(literal) if !literal.value().is_null() => (Vec::new(), Vec::new()),
             Some(_) => return NotFused::because("count of NULL"),
-            None => self.null_columns(expr)?,
+            None => self.null_if(expr)?,
         };
         let measure = Measure {
             kind: MeasureKind::Count,
             expr: Expr::Constant(0),
             nulls,
+            when,
             wide: false,
         };
         Ok(self.push(measure, field))
     }
 
-    /// The columns whose NULL makes `expr` NULL; a plain column's values are not needed.
+    /// The columns whose NULL makes `expr` NULL and the conditions without which it is; a plain
+    /// column's values are not needed.
     ///
     /// Casts that cannot fail are skipped. A cast that can fail must be evaluated, so that it fails
     /// as in DataFusion.
-    fn null_columns(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Vec<usize>, NotFused> {
+    fn null_if(
+        &self,
+        expr: &Arc<dyn PhysicalExpr>,
+    ) -> Result<(Vec<usize>, Vec<Condition>), NotFused> {
         let inner = match expr.downcast_ref::<CastExpr>() {
             Some(cast) => {
                 let from = cast.expr().data_type(&self.lowered.universe)?;
@@ -166,14 +198,15 @@ impl<'a> Measures<'a> {
             // Nullability as seen when the table was loaded; the planner's schema may declare more.
             let placed = &self.lowered.fact.columns()[self.lowered.fact_columns[column.index()]];
             return match (placed.coded(), placed.nullable()) {
-                (_, false) => Ok(Vec::new()),
-                (Some(_), true) => Ok(vec![column.index()]),
+                (_, false) => Ok((Vec::new(), Vec::new())),
+                (Some(_), true) => Ok((vec![column.index()], Vec::new())),
                 (None, true) => {
                     NotFused::because(format!("column {} is not kept as codes", placed.name()))
                 }
             };
         }
-        Ok(self.typed(inner)?.nulls)
+        let typed = self.typed(inner)?;
+        Ok((typed.nulls, typed.when))
     }
 
     fn sum(
@@ -211,6 +244,7 @@ impl<'a> Measures<'a> {
             kind: MeasureKind::Sum,
             expr: typed.expr,
             nulls: typed.nulls,
+            when: typed.when,
             wide: !total.within(i64::MIN, i64::MAX),
         };
         Ok(self.push(measure, field))
@@ -235,6 +269,7 @@ impl<'a> Measures<'a> {
             kind,
             expr: typed.expr,
             nulls: typed.nulls,
+            when: typed.when,
             wide: false,
         };
         Ok(self.push(measure, field))
@@ -255,11 +290,9 @@ impl<'a> Measures<'a> {
         if let Some(literal) = expr.downcast_ref::<Literal>() {
             let values = integers(&literal.value().to_array()?)?;
             return match values[..] {
-                [Some(value)] if i64::try_from(value).is_ok() => Ok(Typed {
-                    expr: Expr::Constant(value as i64),
-                    data_type,
-                    nulls: Vec::new(),
-                }),
+                [Some(value)] if i64::try_from(value).is_ok() => {
+                    Ok(Typed::always(Expr::Constant(value as i64), data_type))
+                }
                 _ => NotFused::because(format!("the constant {expr} is NULL or too large")),
             };
         }
@@ -274,7 +307,8 @@ impl<'a> Measures<'a> {
             self.cast(cast, &data_type)
         } else if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
             let inner = self.typed(negative.arg())?;
-            self.checked(Expr::Constant(0) - inner.expr, &data_type, inner.nulls)
+            let minus = Expr::Constant(0) - inner.expr.clone();
+            Ok(self.checked(minus, &data_type)?.null_with(&[&inner]))
         } else if let Some(case) = expr.downcast_ref::<CaseExpr>() {
             self.case(case, &data_type)
         } else {
@@ -317,49 +351,60 @@ impl<'a> Measures<'a> {
             }
         };
         Ok(Typed {
-            expr,
-            data_type,
             nulls,
+            ..Typed::always(expr, data_type)
         })
     }
 
     fn binary(&self, binary: &BinaryExpr, data_type: &DataType) -> Result<Typed, NotFused> {
         let (left, right) = (self.typed(binary.left())?, self.typed(binary.right())?);
-        let nulls = [left.nulls, right.nulls].concat();
         let (a, b) = (scale(&left.data_type)?, scale(&right.data_type)?);
         let result = scale(data_type)?;
         let expr = match binary.op() {
-            Operator::Plus => rescaled(left.expr, a, result)? + rescaled(right.expr, b, result)?,
-            Operator::Minus => rescaled(left.expr, a, result)? - rescaled(right.expr, b, result)?,
-            Operator::Multiply if i16::from(a) + i16::from(b) == i16::from(result) => {
-                left.expr * right.expr
+            Operator::Plus => {
+                rescaled(left.expr.clone(), a, result)? + rescaled(right.expr.clone(), b, result)?
             }
+            Operator::Minus => {
+                rescaled(left.expr.clone(), a, result)? - rescaled(right.expr.clone(), b, result)?
+            }
+            Operator::Multiply if i16::from(a) + i16::from(b) == i16::from(result) => {
+                left.expr.clone() * right.expr.clone()
+            }
+            Operator::Divide => divided(left.expr.clone(), a, &right.expr, b, result)?,
             op => return NotFused::because(format!("operator {op} is not done on codes")),
         };
-        self.checked(expr, data_type, nulls)
+        let computed = self.checked(expr, data_type)?;
+        Ok(computed.null_with(&[&left, &right]))
     }
 
     fn cast(&self, cast: &CastExpr, data_type: &DataType) -> Result<Typed, NotFused> {
         let inner = self.typed(cast.expr())?;
-        let expr = rescaled(inner.expr, scale(&inner.data_type)?, scale(data_type)?)?;
-        self.checked(expr, data_type, inner.nulls)
+        let expr = inner.expr.clone();
+        let expr = rescaled(expr, scale(&inner.data_type)?, scale(data_type)?)?;
+        Ok(self.checked(expr, data_type)?.null_with(&[&inner]))
     }
 
     /// Compiles a CASE with one condition to arithmetic.
     ///
     /// `case when C then A else B end`, with C on one small table, becomes flag * A + (1 - flag) *
-    /// B.
+    /// B. Without B it is A with a condition.
     fn case(&self, case: &CaseExpr, data_type: &DataType) -> Result<Typed, NotFused> {
-        let ([(condition, then)], None, Some(other)) =
-            (case.when_then_expr(), case.expr(), case.else_expr())
-        else {
+        let ([(condition, then)], None) = (case.when_then_expr(), case.expr()) else {
             return NotFused::because("a case has several branches");
+        };
+        let is_null = |expr: &&Arc<dyn PhysicalExpr>| {
+            let literal = expr.downcast_ref::<Literal>();
+            literal.is_some_and(|literal| literal.value().is_null())
+        };
+        let Some(other) = case.else_expr().filter(|other| !is_null(other)) else {
+            return self.conditional(condition, then, data_type);
         };
         let flag = self.flag(condition)?;
         let (then, other) = (self.typed(then)?, self.typed(other)?);
         let result = scale(data_type)?;
         // Multiplication by the flag selects values but cannot select NULLs.
-        if !then.nulls.is_empty() || !other.nulls.is_empty() {
+        let may_be_null = |typed: &Typed| !typed.nulls.is_empty() || !typed.when.is_empty();
+        if may_be_null(&then) || may_be_null(&other) {
             return NotFused::because("a case over values that may be NULL");
         }
         let then = rescaled(then.expr, scale(&then.data_type)?, result)?;
@@ -368,7 +413,31 @@ impl<'a> Measures<'a> {
             Expr::Constant(0) => flag * then,
             other => flag.clone() * then + (Expr::Constant(1) - flag) * other,
         };
-        self.checked(expr, data_type, Vec::new())
+        self.checked(expr, data_type)
+    }
+
+    /// Compiles `case when C then A end`.
+    fn conditional(
+        &self,
+        condition: &Arc<dyn PhysicalExpr>,
+        then: &Arc<dyn PhysicalExpr>,
+        data_type: &DataType,
+    ) -> Result<Typed, NotFused> {
+        let Expr::Mapped { column, values } = self.flag(condition)? else {
+            return NotFused::because(format!("{condition} is not looked up by code"));
+        };
+        let inner = self.typed(then)?;
+        let expr = inner.expr.clone();
+        let expr = rescaled(expr, scale(&inner.data_type)?, scale(data_type)?)?;
+        let mut computed = self.checked(expr, data_type)?.null_with(&[&inner]);
+        let condition = Condition {
+            column,
+            holds: values,
+        };
+        if !computed.when.contains(&condition) {
+            computed.when.push(condition);
+        }
+        Ok(computed)
     }
 
     /// 1 where a condition on one small table is true, 0 where it is false or NULL.
@@ -406,11 +475,7 @@ impl<'a> Measures<'a> {
             None if is_exact(&data_type) || data_type == DataType::Date32 => Arc::from([]),
             None => return NotFused::because(format!("{expr} is of type {data_type}")),
         };
-        Ok(Typed {
-            expr: Expr::Mapped { column, values },
-            data_type,
-            nulls: Vec::new(),
-        })
+        Ok(Typed::always(Expr::Mapped { column, values }, data_type))
     }
 
     fn fact_table(
@@ -437,23 +502,18 @@ impl<'a> Measures<'a> {
             .map(|v| i64::try_from(v.unwrap_or(0)));
         let values: Result<Vec<i64>, _> = values.collect();
         let values = values.map_err(|_| NotFused(format!("{expr} does not fit 64 bits")))?;
+        let looked_up = Expr::Mapped {
+            column: *column,
+            values: values.into(),
+        };
         Ok(Typed {
-            expr: Expr::Mapped {
-                column: *column,
-                values: values.into(),
-            },
-            data_type,
             nulls: null_first.then_some(*column).into_iter().collect(),
+            ..Typed::always(looked_up, data_type)
         })
     }
 
     /// Returns `expr` if its interval proves that no value overflows `data_type`.
-    fn checked(
-        &self,
-        expr: Expr,
-        data_type: &DataType,
-        nulls: Vec<usize>,
-    ) -> Result<Typed, NotFused> {
+    fn checked(&self, expr: Expr, data_type: &DataType) -> Result<Typed, NotFused> {
         let interval = self.interval(&expr)?;
         let fits = match data_type {
             DataType::Int8 => interval.within(i8::MIN, i8::MAX),
@@ -476,14 +536,7 @@ impl<'a> Measures<'a> {
         if !fits {
             return NotFused::because(format!("a value could overflow {data_type}"));
         }
-        let mut nulls = nulls;
-        nulls.sort_unstable();
-        nulls.dedup();
-        Ok(Typed {
-            expr,
-            data_type: data_type.clone(),
-            nulls,
-        })
+        Ok(Typed::always(expr, data_type.clone()))
     }
 }
 
@@ -536,6 +589,21 @@ fn scale(data_type: &DataType) -> Result<i8, NotFused> {
         DataType::Decimal128(_, scale) => Ok(*scale),
         t if t.is_integer() => Ok(0),
         other => NotFused::because(format!("arithmetic on {other}")),
+    }
+}
+
+/// Divides a decimal of scale `a` by a constant of scale `b`, where every quotient is exact at
+/// scale `result`: half of an amount, but not a third.
+fn divided(expr: Expr, a: i8, by: &Expr, b: i8, result: i8) -> Result<Expr, NotFused> {
+    let digits = i32::from(result) - i32::from(a) + i32::from(b);
+    let factor = u32::try_from(digits)
+        .ok()
+        .and_then(|d| 10_i64.checked_pow(d));
+    match (factor, by) {
+        (Some(factor), Expr::Constant(by)) if *by > 0 && factor % by == 0 => {
+            Ok(expr * Expr::Constant(factor / by))
+        }
+        _ => NotFused::because("a quotient may not be exact"),
     }
 }
 

@@ -32,6 +32,7 @@ mod rule;
 mod run;
 mod universe;
 mod work;
+mod zones;
 
 pub use exec::StarExec;
 pub use morsels::{MorselTimes, PassOptions};

@@ -14,6 +14,7 @@ use super::output;
 use super::universe::fact_column;
 use super::work::{EarlyEnd, WorkerResult, WorkerStats, hold, naming_operator, work};
 use crate::breakdown::{broke_down, caught, said};
+use crate::scan::ROWS_SKIPPED;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
@@ -26,7 +27,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder}
 use datafusion_common_runtime::JoinSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tierloom_star::{Groups, MORSEL_ROWS, StarPlan};
+use tierloom_star::{Groups, MORSEL_ROWS, Measure, StarPlan};
 
 /// Statistics of one execution, from which the phases for the tier model are made.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -104,6 +105,9 @@ impl Run {
         let Some(seen) = sum else {
             return Err(EarlyEnd::Failed(broken("it had no workers")));
         };
+        MetricBuilder::new(&self.metrics)
+            .counter(ROWS_SKIPPED, 0)
+            .add(seen.skipped as usize);
         let merged = self.merge(groups, &memory).await?;
         // Only now: the workers' accumulators are alive until the merge has consumed them.
         drop(held);
@@ -301,7 +305,7 @@ impl Run {
         });
         let filters: Vec<_> = filters.collect();
         let groups = plan.groups.iter().map(|g| g.column);
-        let measures = plan.measures.iter().flat_map(|m| m.expr.columns());
+        let measures = plan.measures.iter().flat_map(Measure::columns);
         let mut late: Vec<usize> = groups.chain(measures).map(table_column).collect();
         late.sort_unstable();
         late.dedup();

@@ -7,10 +7,12 @@ use super::NotFused;
 use super::compile::Compiled;
 use super::lower::Lowered;
 use super::morsels::MorselQueue;
+use super::zones::ZoneFilters;
 use crate::breakdown::{broke_down, caught};
 use crate::column::PlacedColumn;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tierloom_kernels::codes::{CODE_PADDING, CodeWidth, Codes};
@@ -64,6 +66,8 @@ pub(super) struct WorkerStats {
     pub order: Vec<usize>,
     /// Rows seen, and rows that passed all filters.
     pub counted: FilterStats,
+    /// Rows of zones without any that pass, among those seen.
+    pub skipped: u64,
     pub cpu: Duration,
 }
 
@@ -71,6 +75,7 @@ impl WorkerStats {
     /// Adds the statistics of another worker; keeps this one's filter order.
     pub fn add(&mut self, other: WorkerStats) {
         self.cpu += other.cpu;
+        self.skipped += other.skipped;
         let own = self.stats.iter_mut().chain([&mut self.counted]);
         for (sum, stats) in own.zip(other.stats.into_iter().chain([other.counted])) {
             sum.rows_in += stats.rows_in;
@@ -128,11 +133,23 @@ pub(super) async fn work(
     // they grow.
     let grows = plan.dense_bytes()?.is_none();
     let mut worker = naming_operator(fact.name(), || Ok(Worker::new(plan, &widths)?))?;
-    let mut cpu = Duration::ZERO;
+    let zones = ZoneFilters::new(&lowered, &compiled.plan);
+    let (mut cpu, mut skipped) = (Duration::ZERO, 0);
     loop {
         let started = Instant::now();
         let finished = naming_operator(fact.name(), || {
-            some_morsels(&mut worker, &mut staging, &columns, &guarded, &cursor)
+            for _ in 0..MORSELS_PER_YIELD {
+                let Some(rows) = cursor.next() else {
+                    return Ok(true);
+                };
+                let began = cursor.is_timed().then(Instant::now);
+                let start = rows.start;
+                skipped += one_morsel(&mut worker, &mut staging, &columns, &guarded, &zones, rows)?;
+                if let Some(began) = began {
+                    cursor.note(start, began.elapsed());
+                }
+            }
+            Ok(false)
         })?;
         cpu += started.elapsed();
         // Checked once per slice: growth between two checks is bounded by the rows of its morsels.
@@ -149,6 +166,7 @@ pub(super) async fn work(
         stats: worker.filter_stats().to_vec(),
         order: worker.order().to_vec(),
         counted: worker.counted(),
+        skipped,
         cpu,
     };
     Ok(WorkerResult {
@@ -158,35 +176,31 @@ pub(super) async fn work(
     })
 }
 
-/// Processes the next morsels; returns whether there are none left.
-fn some_morsels(
+/// Processes the rows of a morsel in zones where some may pass; the number of all others.
+fn one_morsel(
     worker: &mut Worker,
     staging: &mut StagingBuffers,
     columns: &[Codes<'_>],
     guarded: &[&PlacedColumn],
-    cursor: &MorselQueue,
-) -> Result<bool, EarlyEnd> {
-    for _ in 0..MORSELS_PER_YIELD {
-        let Some(morsel) = cursor.next() else {
-            return Ok(true);
-        };
-        let began = cursor.is_timed().then(Instant::now);
-        let start = morsel.start;
+    zones: &ZoneFilters<'_>,
+    rows: Range<usize>,
+) -> Result<u64, EarlyEnd> {
+    let mut skipped = rows.len();
+    for part in zones.parts(rows) {
+        skipped -= part.len();
         for column in guarded {
-            let checked = column.check_rows(morsel.clone());
+            let checked = column.check_rows(part.clone());
             checked.map_err(|e| DataFusionError::External(Box::new(e)))?;
         }
         if staging.is_empty() {
-            worker.morsel(columns, morsel)?;
+            worker.morsel(columns, part)?;
         } else {
-            let staged = staging.copy(columns, morsel.clone())?;
-            worker.morsel(&staged, 0..morsel.len())?;
-        }
-        if let Some(began) = began {
-            cursor.note(start, began.elapsed());
+            let staged = staging.copy(columns, part.clone())?;
+            worker.morsel(&staged, 0..part.len())?;
         }
     }
-    Ok(false)
+    worker.skip(skipped);
+    Ok(skipped as u64)
 }
 
 /// A placeholder for a column that no part of the plan reads.
@@ -207,10 +221,7 @@ impl StagingBuffers {
         let used = |column: usize| {
             plan.filters.iter().any(|f| f.column == column)
                 || plan.groups.iter().any(|g| g.column == column)
-                || plan
-                    .measures
-                    .iter()
-                    .any(|m| m.expr.columns().contains(&column))
+                || plan.measures.iter().any(|m| m.columns().contains(&column))
         };
         let staged = |(at, index): (usize, &usize)| {
             (used(at) && lowered.fact.is_staged(*index)).then(Vec::new)
@@ -228,11 +239,7 @@ impl StagingBuffers {
         self.buffers.iter().all(Option::is_none)
     }
 
-    fn copy<'a>(
-        &'a mut self,
-        columns: &[Codes<'a>],
-        rows: std::ops::Range<usize>,
-    ) -> Result<Vec<Codes<'a>>> {
+    fn copy<'a>(&'a mut self, columns: &[Codes<'a>], rows: Range<usize>) -> Result<Vec<Codes<'a>>> {
         self.buffers
             .iter_mut()
             .zip(columns)

@@ -1,14 +1,16 @@
 //! Quick rules plan what DataFusion's own rules plan.
 
-use crate::common::{self, Numbers, engine_of};
+use crate::common::{self, Numbers, both, engine_of};
 use crate::runtime_filters::{fact_dim_other, random_relation};
 use crate::tpc_answers::placed;
+use arrow::array::{ArrayRef, Int64Array};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::join_selection::JoinSelection;
 use datafusion::physical_plan::displayable;
 use std::sync::Arc;
+use tierloom_engine::load::Encoding;
 use tierloom_engine::{Engine, EngineOptions};
 use tierloom_tpc::{Benchmark, STORED_SCALE_FACTOR, queries};
 use tierloom_workloads::ssb;
@@ -27,7 +29,7 @@ fn both(engine: &Engine) -> [SessionState; 2] {
     for rule in &mut rules {
         let ours = format!("{rule:?}");
         if let Some(own) = own.iter().find(|own| own.name() == rule.name()) {
-            let names = ["ByNode(", "Requirements("];
+            let names = ["ByNode {", "Requirements("];
             assert!(names.iter().any(|name| ours.starts_with(name)), "{ours}");
             *rule = Arc::clone(own);
             replaced += 1;
@@ -55,6 +57,43 @@ fn same(engine: &Engine, sessions: &[SessionState; 2], sql: &str) -> String {
 }
 
 #[test]
+fn all_keys_of_a_join_count_where_the_sides_of_the_next_are_chosen() {
+    let ints = |rows: i64, value: &dyn Fn(i64) -> i64| -> ArrayRef {
+        Arc::new((0..rows).map(value).collect::<Int64Array>())
+    };
+    // Pairs of `a` and `b` occur once, so `few` has a match for each of its rows, not for each of
+    // the 20 rows of `many` with the same `a`.
+    let pairs = |rows| {
+        vec![
+            ("a", ints(rows, &|i| i / 20)),
+            ("b", ints(rows, &|i| i % 20)),
+        ]
+    };
+    let few = [pairs(400), vec![("x", ints(400, &|i| i))]].concat();
+    let next = vec![("x", ints(3_000, &|i| i % 500)), ("y", ints(3_000, &|i| i))];
+    let tables = [("many", pairs(4_000)), ("few", few), ("next", next)];
+    let tables =
+        tables.map(|(name, columns)| both::placed(name, &[both::batch(columns)], Encoding::Auto));
+    let sql = "SELECT many.a, y FROM many, few, next WHERE many.a = few.a AND many.b = few.b AND few.x = next.x";
+    let first_scan = |by_all_keys| {
+        let options = EngineOptions {
+            by_all_keys,
+            ..EngineOptions::tuned(2)
+        };
+        let plan = engine_of(options, &tables)
+            .plan("query", sql)
+            .unwrap()
+            .display();
+        let scan = plan.split("table=").nth(1).unwrap();
+        scan.split(',').next().unwrap().to_owned()
+    };
+    assert_eq!(
+        (first_scan(true).as_str(), first_scan(false).as_str()),
+        ("few", "next")
+    );
+}
+
+#[test]
 fn benchmarks_are_planned_as_by_slow_rules() {
     let (backend, topology) = common::two_nodes();
     let tables = common::ssb(backend, &topology, 0.01);
@@ -64,13 +103,19 @@ fn benchmarks_are_planned_as_by_slow_rules() {
         same(&engine, &sessions, query.sql);
     }
     for benchmark in [Benchmark::TpcH, Benchmark::TpcDs] {
-        let (tuned, tables, _) = placed(benchmark);
+        let (_, tables, _) = placed(benchmark);
+        let tuned = EngineOptions {
+            by_all_keys: false,
+            ..EngineOptions::tuned(2)
+        };
         // With few rows in a batch, operators gain by more partitions.
         let small = EngineOptions {
+            threads: 3,
             batch_rows: 100,
-            ..EngineOptions::tuned(3)
+            ..tuned.clone()
         };
-        for engine in [tuned, engine_of(small, &tables)] {
+        for options in [tuned, small] {
+            let engine = engine_of(options, &tables);
             let sessions = both(&engine);
             for query in queries(benchmark) {
                 same(&engine, &sessions, &query.sql(STORED_SCALE_FACTOR));
@@ -86,6 +131,7 @@ fn random_joins_windows_and_unions_are_planned_as_by_slow_rules() {
     let (mut repartitioned, mut merged) = (0, 0);
     for number in 0..300_usize {
         let mut options = EngineOptions {
+            by_all_keys: false,
             batch_rows: [64, 1024, 16 * 1024][number % 3],
             fused: number % 2 == 0,
             ..EngineOptions::tuned(1 + number % 4)

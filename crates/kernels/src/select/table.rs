@@ -3,6 +3,26 @@
 use crate::codes::CodeWidth;
 use crate::prefetch_read;
 
+/// Most words that [`may_have_bit`] looks at.
+const MOST_WORDS: u32 = 256;
+
+/// Whether a bit from `low` to `high`, both included, is set in words of `bits` bits, lowest bit
+/// first; true without a look if they are in too many words.
+///
+/// `word` returns the word at an index, with zeros above its bits.
+#[inline]
+pub fn may_have_bit(low: u32, high: u32, bits: u32, word: impl Fn(usize) -> u64) -> bool {
+    let (first, last) = (low / bits, high / bits);
+    let from = u64::MAX << (low % bits);
+    let to = u64::MAX >> (63 - high % bits);
+    last - first >= MOST_WORDS
+        || (first..=last).any(|at| {
+            let all = u64::MAX;
+            let within = if at == first { from } else { all } & if at == last { to } else { all };
+            word(at as usize) & within != 0
+        })
+}
+
 /// A set of codes of a column, as a bitmap.
 ///
 /// Bits and not bytes: the keys of a dimension of a million rows take 128 KiB, which stay in a
@@ -91,6 +111,13 @@ impl CodeSet {
         prefetch_read(&self.words, code as usize / 32);
     }
 
+    /// Whether a code from `low` to `high`, both included, may be in the set; false only if none
+    /// is.
+    pub fn may_have(&self, low: u32, high: u32) -> bool {
+        let word = |at| self.words.get(at).copied().map_or(0, u64::from);
+        may_have_bit(low, high, u32::BITS, word)
+    }
+
     /// Number of codes in the set.
     pub fn len(&self) -> u64 {
         self.used().iter().map(|w| u64::from(w.count_ones())).sum()
@@ -128,6 +155,23 @@ impl CodeSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_without_codes_of_the_set_is_known_unless_it_is_wide() {
+        let mut set = CodeSet::new(100_000);
+        [5, 31, 32, 700].iter().for_each(|c| set.insert(*c));
+        for (low, high) in [(0, 4), (6, 30), (33, 699), (701, 8000), (701, 701)] {
+            assert!(!set.may_have(low, high), "{low} to {high}");
+        }
+        for (low, high) in [(0, 5), (5, 5), (31, 31), (32, 33), (33, 700), (0, 99_999)] {
+            assert!(set.may_have(low, high), "{low} to {high}");
+        }
+        assert!(set.may_have(701, 99_999), "so many words are not looked at");
+        let words = [1_u64 << 63, 0, 1];
+        let word = |at: usize| words[at];
+        assert!(may_have_bit(63, 63, 64, word) && may_have_bit(0, 128, 64, word));
+        assert!(!may_have_bit(64, 127, 64, word) && !may_have_bit(0, 62, 64, word));
+    }
 
     #[test]
     fn a_set_is_a_range_only_if_nothing_is_missing() {

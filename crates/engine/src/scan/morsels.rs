@@ -1,0 +1,182 @@
+//! One partition's part of a scan: morsels from the shared cursor, filtered by codes.
+
+use super::code_filter::{CodeFilter, kept_positions};
+use super::runtime::ExecutionKeys;
+use crate::EngineError;
+use crate::coded::ZONE_ROWS;
+use crate::table::PlacedTable;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::concat;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Consecutive morsels returned whole after which a partition evaluates the codes of few morsels.
+const MOST_IN_VAIN: u32 = 8;
+
+/// One in so many morsels, whose codes are evaluated nevertheless: rows that pass may lie together.
+const SAMPLED: u32 = 8;
+
+/// Morsels without a result that a partition processes before it returns an empty batch.
+const MOST_WITHOUT_ROWS: u32 = 64;
+
+/// The state of one partition.
+pub(super) struct Morsels {
+    pub table: Arc<PlacedTable>,
+    pub projection: Vec<usize>,
+    pub schema: SchemaRef,
+    pub rows: usize,
+    pub morsel_rows: usize,
+    pub next: Arc<AtomicUsize>,
+    pub filters: Vec<CodeFilter>,
+    /// Keys of joins above that are not known yet, by the table index of their column.
+    pub awaited: Vec<(usize, Arc<ExecutionKeys>)>,
+    /// Consecutive morsels that were returned whole because too many rows passed.
+    pub in_vain: u32,
+    pub rows_scanned: Count,
+    pub rows_skipped: Count,
+    pub metrics: BaselineMetrics,
+}
+
+impl Morsels {
+    /// The next batch with rows.
+    ///
+    /// After many morsels without any, an empty one, so that the query can be cancelled.
+    pub fn batch(&mut self) -> Option<Result<RecordBatch>> {
+        let mut without = 0;
+        loop {
+            let Range { start, end } = self.next_rows()?;
+            let len = end - start;
+            let compute = self.metrics.elapsed_compute().clone();
+            let _timer = compute.timer();
+            self.rows_scanned.add(len);
+            let kept = self.kept(start, len);
+            if kept.as_ref().is_some_and(Vec::is_empty) && without < MOST_WITHOUT_ROWS {
+                without += 1;
+                continue;
+            }
+            let batch = self.rows(start, len, kept.as_deref());
+            self.metrics
+                .record_output(kept.map_or(len, |kept| kept.len()));
+            return Some(batch);
+        }
+    }
+
+    /// The rows of the next morsel with zones that have codes which pass all filters.
+    fn next_rows(&mut self) -> Option<Range<usize>> {
+        loop {
+            // Relaxed is enough: the columns are immutable while queries run, so only atomicity
+            // matters.
+            let start = self.next.fetch_add(self.morsel_rows, Ordering::Relaxed);
+            if start >= self.rows {
+                return None;
+            }
+            let morsel = start..self.rows.min(start + self.morsel_rows);
+            self.take_keys();
+            let Some(rows) = self.zones_that_may_pass(&morsel) else {
+                self.rows_skipped.add(morsel.len());
+                continue;
+            };
+            self.rows_skipped.add(morsel.len() - rows.len());
+            return Some(rows);
+        }
+    }
+
+    /// The rows of `morsel` from the first zone with rows that may pass to the last.
+    fn zones_that_may_pass(&self, morsel: &Range<usize>) -> Option<Range<usize>> {
+        if self.filters.is_empty() {
+            return Some(morsel.clone());
+        }
+        let mut found: Option<Range<usize>> = None;
+        let mut start = morsel.start;
+        while start < morsel.end {
+            // A morsel may begin within a zone.
+            let end = morsel.end.min((start / ZONE_ROWS + 1) * ZONE_ROWS);
+            let mut filters = self.filters.iter();
+            if filters.all(|filter| filter.may_pass(&self.table, start..end)) {
+                let first = found.map_or(start, |rows| rows.start);
+                found = Some(first..end);
+            }
+            start = end;
+        }
+        found
+    }
+
+    /// Positions of the rows to return; `None` for all.
+    fn kept(&mut self, start: usize, len: usize) -> Option<Vec<u32>> {
+        if self.filters.is_empty() {
+            return None;
+        }
+        if self.in_vain >= MOST_IN_VAIN && !self.in_vain.is_multiple_of(SAMPLED) {
+            self.in_vain = self.in_vain.saturating_add(1);
+            return None;
+        }
+        let kept = kept_positions(&self.filters, &self.table, start..start + len);
+        self.in_vain = match kept {
+            Some(_) => 0,
+            None => self.in_vain.saturating_add(1),
+        };
+        kept
+    }
+
+    /// Makes filters of the keys that have become known.
+    fn take_keys(&mut self) {
+        let Morsels {
+            table,
+            filters,
+            awaited,
+            in_vain,
+            ..
+        } = self;
+        awaited.retain(|(column, run)| {
+            let known = run.is_complete();
+            if known && let Some(filter) = run.filter(table, *column) {
+                filters.push(filter);
+                filters.sort_by(|a, b| a.share().total_cmp(&b.share()));
+                *in_vain = 0;
+            }
+            !known
+        });
+    }
+
+    /// The rows `start..start + len`, or those at the positions `kept` among them.
+    fn rows(&self, start: usize, len: usize, kept: Option<&[u32]>) -> Result<RecordBatch> {
+        let external = |e: EngineError| DataFusionError::External(Box::new(e));
+        let columns: Result<Vec<ArrayRef>> = self
+            .projection
+            .iter()
+            .map(|&index| match kept {
+                Some(kept) => self.table.columns()[index]
+                    .take(start, len, kept)
+                    .map_err(external),
+                None => self.column(index, start, len),
+            })
+            .collect();
+        let options =
+            RecordBatchOptions::new().with_row_count(Some(kept.map_or(len, <[u32]>::len)));
+        Ok(RecordBatch::try_new_with_options(
+            Arc::clone(&self.schema),
+            columns?,
+            &options,
+        )?)
+    }
+
+    fn column(&self, index: usize, start: usize, len: usize) -> Result<ArrayRef> {
+        let column = &self.table.columns()[index];
+        let external = |e: EngineError| DataFusionError::External(Box::new(e));
+        let view = column.slice(start, len).map_err(external)?;
+        // A decoded column is already a copy in DRAM.
+        if self.table.is_staged(index) && column.is_zero_copy() {
+            // `concat` of a single array returns the same buffers; an empty second one forces the
+            // copy.
+            let nothing = view.slice(0, 0);
+            Ok(concat(&[&view, &nothing])?)
+        } else {
+            Ok(view)
+        }
+    }
+}
