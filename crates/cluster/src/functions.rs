@@ -37,6 +37,7 @@ pub(crate) fn planning() -> EngineOptions {
     EngineOptions {
         fused: false,
         big_tables: false,
+        share_subplans: false,
         routing: None,
         ..EngineOptions::tuned(1)
     }

@@ -34,6 +34,7 @@ mod runtime_filter;
 mod scan;
 mod semi_joins;
 mod session;
+mod shared_subplans;
 pub mod stack;
 pub mod star;
 mod star_order;

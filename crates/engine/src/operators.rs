@@ -15,6 +15,23 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use std::sync::Arc;
 use tierloom_memory::router::Class;
 
+/// The hash join that an operator is.
+pub(crate) fn join_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&HashJoinExec> {
+    let big = plan.downcast_ref::<BigJoinExec>();
+    big.map_or_else(
+        || plan.downcast_ref::<HashJoinExec>(),
+        |big| Some(big.join().as_ref()),
+    )
+}
+
+/// The aggregation that an operator is.
+pub(crate) fn aggregate_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&AggregateExec> {
+    match plan.downcast_ref::<BigAggregateExec>() {
+        Some(big) => big.aggregate().ok(),
+        None => plan.downcast_ref::<AggregateExec>(),
+    }
+}
+
 /// What an operator does, as far as phases depend on it.
 pub(crate) enum Role<'p> {
     /// Reads columns of a placed table.

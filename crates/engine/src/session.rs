@@ -16,6 +16,7 @@ use crate::quick_rules;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
 use crate::runtime_filter::RuntimeFilters;
 use crate::semi_joins::SemiJoinsDown;
+use crate::shared_subplans::SharedSubplans;
 use crate::stack;
 use crate::star::{self, StarJoinRule};
 use crate::star_order::StarJoinOrder;
@@ -61,6 +62,8 @@ pub struct EngineOptions {
     pub big_tables: bool,
     /// Whether scans of a probe side leave out rows without the keys of the build side.
     pub runtime_filters: bool,
+    /// Whether aggregations that occur several times in a plan run once.
+    pub share_subplans: bool,
     /// Whether the sides of joins are chosen by estimates of the joins below that count all keys of
     /// several, and not DataFusion's by one of them.
     pub by_all_keys: bool,
@@ -88,6 +91,7 @@ impl EngineOptions {
             fused: true,
             big_tables: true,
             runtime_filters: true,
+            share_subplans: true,
             by_all_keys: true,
             big_joins: BigJoinOptions::default(),
             big_aggregates: BigAggregateOptions::default(),
@@ -105,6 +109,7 @@ impl EngineOptions {
             fused: false,
             big_tables: false,
             runtime_filters: false,
+            share_subplans: false,
             by_all_keys: false,
             big_joins: BigJoinOptions::default(),
             big_aggregates: BigAggregateOptions::default(),
@@ -544,6 +549,10 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     // too.
     if routed {
         builder = builder.with_physical_optimizer_rule(Arc::new(RouteOperators));
+    }
+    // After that, because what it takes out of the plan is routed too.
+    if options.tuned && options.share_subplans {
+        builder = builder.with_physical_optimizer_rule(Arc::new(SharedSubplans));
     }
     builder.build()
 }

@@ -23,7 +23,7 @@ use std::task::{Context, Poll, ready};
 
 /// A key of a build side and the filter that it fills.
 #[derive(Debug, Clone)]
-pub(super) struct BuildKey {
+pub(crate) struct BuildKey {
     /// The key, over the columns of the build side.
     pub key: Arc<dyn PhysicalExpr>,
     pub filter: Arc<RuntimeFilter>,
@@ -33,7 +33,7 @@ pub(super) struct BuildKey {
 
 /// Returns the rows of a build side unchanged and makes their keys known at the end.
 #[derive(Debug)]
-pub(super) struct RuntimeFilterExec {
+pub(crate) struct RuntimeFilterExec {
     input: Arc<dyn ExecutionPlan>,
     keys: Vec<BuildKey>,
     /// Keeps the keys as long as the plan that runs: scans may begin after the build side's end.
@@ -48,6 +48,11 @@ impl RuntimeFilterExec {
             keys,
             runs: Mutex::default(),
         }
+    }
+
+    /// The keys that it collects.
+    pub(crate) fn keys(&self) -> &[BuildKey] {
+        &self.keys
     }
 }
 

@@ -17,4 +17,5 @@
 mod exec;
 mod rule;
 
+pub(crate) use exec::RuntimeFilterExec;
 pub use rule::RuntimeFilters;

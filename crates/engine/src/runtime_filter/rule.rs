@@ -5,8 +5,8 @@
 //! there may be operators in which the rows with one key have nothing to do with those of another.
 
 use super::exec::{BuildKey, RuntimeFilterExec};
-use crate::bigjoin::{BigAggregateExec, BigJoinExec};
 use crate::breakdown::caught;
+use crate::operators::{aggregate_of, join_of};
 use crate::origin::{unchanged, values};
 use crate::scan::{Keys, PlacedScanExec, RuntimeFilter};
 use crate::star::StarExec;
@@ -16,7 +16,6 @@ use datafusion::common::{HashMap, HashSet, JoinSide, JoinType, NullEquality, Res
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::utils::build_join_schema;
@@ -174,15 +173,6 @@ impl FilterPlan {
     }
 }
 
-/// The hash join that an operator is.
-fn join_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&HashJoinExec> {
-    let big = plan.downcast_ref::<BigJoinExec>();
-    big.map_or_else(
-        || plan.downcast_ref::<HashJoinExec>(),
-        |big| Some(big.join().as_ref()),
-    )
-}
-
 /// Whether a join has one build side and returns nothing for probe rows without its keys.
 fn filters_probe_side(join: &HashJoinExec) -> bool {
     let drops = matches!(
@@ -298,13 +288,5 @@ impl Targets<'_> {
                 self.below(other, partner.index());
             }
         }
-    }
-}
-
-/// The aggregation that an operator is.
-fn aggregate_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&AggregateExec> {
-    match plan.downcast_ref::<BigAggregateExec>() {
-        Some(big) => big.aggregate().ok(),
-        None => plan.downcast_ref::<AggregateExec>(),
     }
 }

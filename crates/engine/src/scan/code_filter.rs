@@ -40,7 +40,7 @@ const FEW: u64 = 16;
 pub(super) const MOST_BITS: u64 = 1 << 27;
 
 /// The codes of one column that pass.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct CodeFilter {
     /// Index of the column in the table.
     column: usize,
@@ -52,7 +52,7 @@ pub(super) struct CodeFilter {
 }
 
 /// Codes that pass.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 enum Keep {
     Nothing,
     Range {

@@ -156,6 +156,19 @@ impl PlacedScanExec {
         !self.filters.is_empty() || self.is_limited()
     }
 
+    /// Whether it reads the rows and columns that `other` reads, runtime filters left out.
+    pub(crate) fn reads_what(&self, other: &PlacedScanExec) -> bool {
+        Arc::ptr_eq(&self.table, &other.table)
+            && self.projection == other.projection
+            && self.rows == other.rows
+            && self.filters == other.filters
+    }
+
+    /// The filters by keys of joins above, by the table index of their column.
+    pub(crate) fn runtime_filters(&self) -> &[(usize, Arc<RuntimeFilter>)] {
+        &self.runtime_filters
+    }
+
     /// A scan of the same rows that leaves out rows without the keys of joins above, by the index
     /// of the output column that has to have them.
     pub(crate) fn with_runtime_filters(&self, filters: &[(usize, Arc<RuntimeFilter>)]) -> Self {

@@ -107,6 +107,11 @@ impl StarExec {
         &self.lowered.fact_columns
     }
 
+    /// The operators that it replaces.
+    pub(crate) fn fallback(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.fallback
+    }
+
     /// The dimension whose column is the group at `column` of the output, and its index there.
     pub(crate) fn dimension_of_group(
         &self,

@@ -19,6 +19,7 @@ mod pooled;
 mod quick_rules;
 mod runtime_filters;
 mod semi_joins;
+mod shared_subplans;
 mod star;
 mod star_limits;
 mod star_values;
