@@ -80,6 +80,16 @@ impl JoinGraph {
         })
     }
 
+    /// Whether equalities join some leaves in a ring, so that a join can have two conditions and
+    /// few rows, or one of them and many.
+    pub fn has_ring(&self) -> bool {
+        let equalities = self.conditions.iter().filter(|c| c.equality.is_some());
+        let mut pairs: Vec<Set> = equalities.map(|c| c.set).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        pairs.len() >= self.leaves.len()
+    }
+
     /// Whether a condition joins `one` and `other`.
     pub fn connected(&self, one: Set, other: Set) -> bool {
         self.conditions.iter().any(|condition| {

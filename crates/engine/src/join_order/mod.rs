@@ -5,8 +5,10 @@
 //! of times larger than the tables (query 72 of TPC-DS). The rule looks for such trees of inner
 //! joins by the statistics of their tables alone; only if an intermediate result is several times
 //! larger than the largest table does it estimate filters on samples, look for the cheapest order
-//! ([`search`]), and use it if it is far cheaper. All other trees are left to the text's order, to
-//! [`StarJoinOrder`](crate::StarJoinOrder) and to the fused operators.
+//! ([`search`]), and use it if it is far cheaper. Trees whose tables are joined in a ring (sales
+//! with a shop and a customer, whose address is in the shop's town) are looked at in any case: the
+//! text begins with the sales, and the ring may leave a few of them. All other trees are left to
+//! the text's order, to [`StarJoinOrder`](crate::StarJoinOrder) and to the fused operators.
 //!
 //! The estimates are those of Selinger et al., "Access Path Selection in a Relational Database
 //! Management System", 1979: an equality of two columns keeps one row of as many as the larger of
@@ -21,7 +23,7 @@ mod search;
 use crate::breakdown::caught;
 use crate::star_order::with_columns_of;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::logical_expr::{JoinType, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use estimate::Estimates;
@@ -30,6 +32,9 @@ use graph::JoinGraph;
 /// How many times larger than its largest table an intermediate result has to be for its tree to be
 /// looked at.
 const MULTIPLIES: f64 = 4.0;
+
+/// How many times fewer rows are enough where tables are joined in a ring.
+const RINGS: f64 = 10.0;
 
 /// How many times cheaper another order has to be. Estimates are often wrong by a small factor, and
 /// the order of the text is what its author chose.
@@ -78,7 +83,7 @@ impl OptimizerRule for JoinOrder {
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let few_rows = self.options.min_rows as f64;
-        plan.transform_down(|node| {
+        plan.transform_down_with_subqueries(|node| {
             if !matches!(&node, LogicalPlan::Join(join) if join.join_type == JoinType::Inner) {
                 return Ok(Transformed::no(node));
             }
@@ -100,9 +105,11 @@ fn ordered(plan: &LogicalPlan, few_rows: f64) -> Result<Option<LogicalPlan>> {
     let Some(graph) = JoinGraph::of(plan) else {
         return Ok(None);
     };
-    if !multiplies(&graph, &Estimates::without_filters(&graph), few_rows) {
-        return Ok(None);
-    }
+    let few_rows = match graph.has_ring() {
+        true => few_rows / RINGS,
+        false if multiplies(&graph, &Estimates::without_filters(&graph), few_rows) => few_rows,
+        false => return Ok(None),
+    };
     let estimates = Estimates::of(&graph);
     let present = estimates.cost(&graph.present);
     let Some(best) = search::cheapest(&graph, &estimates) else {
