@@ -35,7 +35,7 @@ mod work;
 
 pub use exec::StarExec;
 pub use morsels::{MorselTimes, PassOptions};
-pub use rule::{StarJoinRule, fused_states, notes};
+pub use rule::{StarJoinRule, notes};
 pub use run::StarObserved;
 
 /// Why a plan is not fused, as text that completes "not fused: ".
