@@ -27,6 +27,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_engine::PlacedScanExec;
 use tierloom_engine::star::notes;
+use tierloom_sql::with_pauses;
 
 /// Rows per batch and morsel on a node.
 const BATCH_ROWS: usize = 16 * 1024;
@@ -179,7 +180,8 @@ impl LocalWork {
             info!("node {}: {note}", self.node.name());
         }
         debug!("{}", displayable(plan.as_ref()).indent(false));
-        Ok(plan)
+        // A client that goes away ends the plan at its next pause.
+        with_pauses(plan)
     }
 
     /// `context` with the settings of this node's engine, and what Ballista keeps in it.
