@@ -47,6 +47,7 @@ mod source;
 mod spread;
 mod through_scheduler;
 mod wire;
+mod work_folder;
 
 pub use access::{Access, Guard};
 pub use benchmark::benchmark_tables;
