@@ -2,222 +2,18 @@
 #![cfg(feature = "cluster")]
 
 mod common;
+#[path = "common/cluster.rs"]
+mod processes;
 
-use common::{Ended, command, end_of, tierloom};
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use common::tierloom;
+use processes::{Cluster, HUNG, NOTICED, SF, scheduler, self_signed, text_of};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 use tierloom_agent::Token;
-use tierloom_cluster::{
-    Access, Answer, ClientOptions, ClusterClient, ClusterError, ClusterMap, Layout,
-};
-use tierloom_engine::answer::to_text;
-use tierloom_engine::arrow::array::RecordBatch;
+use tierloom_cluster::{ClusterClient, ClusterMap, Layout};
 use tierloom_model::cluster::{Sent, tpch_spread};
 use tierloom_model::reference::work::Tpch;
 use tierloom_tpc::Benchmark;
 use tierloom_workloads::ssb::{self, SsbConfig};
-
-/// Time after which a statement counts as hung.
-const HUNG: Duration = Duration::from_secs(120);
-
-/// Time in which a lost shard must be an error.
-const NOTICED: Duration = Duration::from_secs(10);
-
-/// Scale factor of all generated data; answers for it are stored.
-const SF: f64 = 0.01;
-
-/// Clusters have many processes and limits on time: one at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// A process that is killed at the end of its test.
-struct Process(Child);
-
-impl Process {
-    /// Starts the program and returns the rest of its first line behind `word`.
-    fn start(folder: &Path, args: &[&str], word: &str) -> (Process, String) {
-        let mut child = command(folder, args).spawn().expect("the binary starts");
-        let mut line = String::new();
-        let out = child.stdout.take().expect("piped");
-        BufReader::new(out).read_line(&mut line).expect("readable");
-        let Some(rest) = line.trim().strip_prefix(word) else {
-            panic!("{args:?}: {line:?}\n{}", end_of(child).stderr);
-        };
-        let mut errors = child.stderr.take().expect("piped");
-        // A full pipe would block it.
-        std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
-        (Process(child), rest.trim().to_owned())
-    }
-
-    fn kill(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// A scheduler and executors `a`, `b`, `c`, ... with one thread each.
-struct Cluster {
-    folder: TempDir,
-    url: String,
-    /// What all processes are started with.
-    access: Vec<&'static str>,
-    /// What the servers are started with besides.
-    identity: Vec<&'static str>,
-    /// The same for statements of this process.
-    options: ClientOptions,
-    scheduler: Process,
-    executors: Vec<Process>,
-    _alone: MutexGuard<'static, ()>,
-}
-
-impl Cluster {
-    fn start(executors: usize) -> Cluster {
-        // A failed test leaves nothing behind that matters to the next one.
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let (scheduler, url) = scheduler(folder.path(), "127.0.0.1:0", &[]);
-        let mut cluster = Cluster {
-            folder,
-            url,
-            access: Vec::new(),
-            identity: Vec::new(),
-            options: ClientOptions::default(),
-            scheduler,
-            executors: Vec::new(),
-            _alone: alone,
-        };
-        for name in ["a", "b", "c", "d", "e"].into_iter().take(executors) {
-            cluster.add(name);
-        }
-        cluster
-    }
-
-    /// The same with a token, and certificates if `tls`.
-    fn guarded(executors: usize, tls: bool) -> Cluster {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let token = Token::generate().expect("random bytes");
-        let file = |name: &str| folder.path().join(name);
-        token.write_new(&file("token")).expect("written");
-        let (mut access, mut identity) = (vec!["--token-file", "token"], Vec::new());
-        let mut shown = Access {
-            token: Some(token),
-            ..Access::default()
-        };
-        if tls {
-            let (certificate, key) = self_signed();
-            std::fs::write(file("cert.pem"), &certificate).expect("written");
-            std::fs::write(file("key.pem"), key).expect("written");
-            access.extend(["--tls-ca", "cert.pem"]);
-            identity.extend(["--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
-            shown.tls_ca = Some(certificate);
-        }
-        let more = [&access[..2], &identity].concat();
-        let (scheduler, url) = scheduler(folder.path(), "127.0.0.1:0", &more);
-        let mut cluster = Cluster {
-            folder,
-            url,
-            access,
-            identity,
-            options: ClientOptions {
-                access: shown,
-                ..ClientOptions::default()
-            },
-            scheduler,
-            executors: Vec::new(),
-            _alone: alone,
-        };
-        for name in ["a", "b", "c"].into_iter().take(executors) {
-            cluster.add(name);
-        }
-        cluster
-    }
-
-    fn add(&mut self, name: &str) {
-        let args = ["--name", name, "--threads", "1"];
-        let args = [
-            &["cluster", "executor", "--scheduler", &self.url],
-            &args[..],
-            &self.access,
-            &self.identity,
-        ];
-        let (executor, _) = Process::start(self.folder.path(), &args.concat(), "executor");
-        self.executors.push(executor);
-    }
-
-    fn run(&self, args: &[&str]) -> Ended {
-        let head = ["cluster", args[0], "--scheduler", &self.url];
-        tierloom(
-            self.folder.path(),
-            &[&head, &self.access[..], &args[1..]].concat(),
-        )
-    }
-
-    fn load(&self, args: &[&str]) {
-        self.run(&[&["load"], args].concat()).with_code(0);
-    }
-
-    fn client(&self) -> ClusterClient {
-        ClusterClient::with_options(&self.url, self.options.clone()).expect("a URL")
-    }
-
-    fn map(&self) -> ClusterMap {
-        self.client().map().expect("the scheduler answers")
-    }
-
-    /// The rows of a query, which must end in time.
-    fn answer(&self, sql: &str) -> Result<Answer, ClusterError> {
-        let start = Instant::now();
-        let answer = self.client().run(sql, &|| start.elapsed() > HUNG);
-        if let Err(ClusterError::Interrupted) = answer {
-            panic!("hung: {sql}");
-        }
-        answer
-    }
-
-    fn text(&self, sql: &str) -> String {
-        let answer = self.answer(sql).unwrap_or_else(|e| panic!("{sql}\n{e}"));
-        text_of(&answer)
-    }
-
-    /// Waits until `seen` holds for the map, at most as long as a loss may go unnoticed.
-    fn until(&self, seen: impl Fn(&ClusterMap) -> bool) {
-        let start = Instant::now();
-        while !seen(&self.map()) {
-            assert!(start.elapsed() < NOTICED * 2, "{:?}", self.map());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-}
-
-fn scheduler(folder: &Path, listen: &str, more: &[&str]) -> (Process, String) {
-    let args = ["cluster", "scheduler", "--listen", listen];
-    let args = [&args[..], &["--tables", "tables.json"], more].concat();
-    Process::start(folder, &args, "scheduler")
-}
-
-/// A certificate for this machine's own address and its key, as PEM.
-fn self_signed() -> (String, String) {
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]);
-    let made = made.expect("a certificate");
-    (made.cert.pem(), made.signing_key.serialize_pem())
-}
-
-/// The rows as CSV with a header, also of an answer without rows.
-fn text_of(answer: &Answer) -> String {
-    let mut batches = vec![RecordBatch::new_empty(answer.schema.clone())];
-    batches.extend(answer.batches.clone());
-    to_text(&batches).expect("all types have a text form")
-}
 
 /// Checks all queries of a benchmark against DuckDB's stored answers.
 fn check(cluster: &Cluster, benchmark: Benchmark) {
@@ -349,12 +145,7 @@ fn a_shard_without_a_holder_is_one_error_in_time_that_names_shard_and_node() {
 fn an_executor_that_stops_answering_is_an_error_and_not_a_hang() {
     let mut cluster = Cluster::start(2);
     cluster.load(&["ssb", "--sf", "0.01", "--shards", "4"]);
-    let stop = |signal: &str, process: &Process| {
-        let pid = process.0.id().to_string();
-        let sent = Command::new("kill").args([signal, &pid]).status();
-        assert!(sent.expect("kill").success());
-    };
-    stop("-STOP", &cluster.executors[1]);
+    cluster.executors[1].signal("-STOP");
     let start = Instant::now();
     let error = cluster.answer("SELECT sum(lo_tax) FROM lineorder");
     let text = error.expect_err("the node is stopped").to_string();
@@ -363,7 +154,7 @@ fn an_executor_that_stops_answering_is_an_error_and_not_a_hang() {
         "{:?}: {text}",
         start.elapsed()
     );
-    stop("-CONT", &cluster.executors[1]);
+    cluster.executors[1].signal("-CONT");
     cluster.executors[1].kill();
 }
 
@@ -414,7 +205,7 @@ fn files_are_sharded_by_a_column_or_everywhere_and_joined_where_they_lie() {
     let plans = text.lines().filter(|line| line.starts_with("node plan"));
     assert_eq!(plans.count(), 1, "{text}");
     assert!(text.contains("orders on a: shards"), "{text}");
-    assert!(text.contains("pages: node 0: 100%"), "{text}");
+    assert!(text.contains("pages: node 0 (dram): 100%"), "{text}");
     let status = cluster.run(&["status"]).with_code(0).stdout;
     assert!(
         status.contains("table orders: 15000 rows, 5 shards by o_orderkey"),

@@ -2,13 +2,12 @@
 
 use crate::access::Access;
 use crate::error::ClusterError;
+use crate::explain::described;
 use crate::link::Link;
 use crate::map::{ClusterMap, Layout, LoadRequest, TableRequest, VERSION};
 use crate::session::ClusterSession;
-use crate::spread::{Distributed, text_of};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -200,48 +199,4 @@ fn failure(map: &ClusterMap, names: &[String]) -> Option<String> {
         }
     }
     None
-}
-
-fn described(plan: &Distributed, map: &ClusterMap) -> String {
-    let mut text = String::new();
-    for (index, node) in plan.nodes.iter().enumerate() {
-        let header = &node.header;
-        // Writing to a text does not fail.
-        let _ = match header.holders.is_empty() {
-            true => writeln!(text, "node plan {}, on one node:", index + 1),
-            false => writeln!(
-                text,
-                "node plan {}, on {} shards where they lie:",
-                index + 1,
-                header.shards.len()
-            ),
-        };
-        text_of(&node.plan).lines().for_each(|line| {
-            let _ = writeln!(text, "  {line}");
-        });
-        for table in &header.tables {
-            for (name, state) in &map.nodes {
-                let Some(held) = state.tables.get(&table.name) else {
-                    continue;
-                };
-                let shards: Vec<String> = held.rows.keys().map(u32::to_string).collect();
-                let part = match table.sharded {
-                    true => format!("shards {}", shards.join(",")),
-                    false => "all rows".into(),
-                };
-                let pages = &held.pages;
-                let _ = writeln!(text, "  {} on {name}: {part}; pages: {pages}", table.name);
-            }
-        }
-    }
-    match &plan.last {
-        None => text.push_str("no final plan: the rows of the nodes are the answer\n"),
-        Some(last) => {
-            text.push_str("final plan, on one node:\n");
-            text_of(last).lines().for_each(|line| {
-                let _ = writeln!(text, "  {line}");
-            });
-        }
-    }
-    text
 }

@@ -10,6 +10,7 @@ use crate::map::{Report, VERSION, executor_id, process_number};
 use crate::node::{Node, ShardHome};
 use crate::node_service::node_service;
 use crate::scheduler::LARGEST_MESSAGE;
+use crate::work_folder::WorkFolder;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -110,10 +111,13 @@ pub fn run_executor(
     }
     let folder = match &options.work_dir {
         Some(_) => None,
-        None => Some(tempfile::tempdir().attempting("making a folder for results")?),
+        None => {
+            let made = WorkFolder::new(&std::env::temp_dir());
+            Some(made.attempting("making a folder for results")?)
+        }
     };
     let work_dir = options.work_dir.clone();
-    let work_dir = work_dir.or_else(|| folder.as_ref().map(|f| f.path().to_owned()));
+    let work_dir = work_dir.or_else(|| folder.as_ref().map(WorkFolder::results));
     let config = ballista(&options, id, &node, &registry, work_dir)?;
     let stopped = reporter.start();
     ready();

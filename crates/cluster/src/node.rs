@@ -210,7 +210,11 @@ impl Node {
         let tables: Vec<_> = holding.groups.values().cloned().collect();
         let audit = merged_audit(&tables, AuditMode::Full).attempting("looking up pages")?;
         let shares = audit.into_iter().flat_map(|audit| audit.actual);
-        let shares = shares.map(|s| format!("node {}: {:.0}%", s.node, 100.0 * s.share));
+        let shares = shares.map(|s| {
+            let tier = self.home.topology.tier_of(s.node);
+            let tier = tier.map_or(String::new(), |tier| format!(" ({tier})"));
+            format!("node {}{tier}: {:.0}%", s.node, 100.0 * s.share)
+        });
         holding.held.pages = shares.collect::<Vec<_>>().join(", ");
         Ok(holding)
     }

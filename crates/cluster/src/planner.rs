@@ -10,6 +10,7 @@ use crate::wire::TableRef;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::DataFusionError;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use tierloom_engine::Engine;
 /// The tables that a statement may name.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct VisibleTables {
-    usable: Vec<ClusterTable>,
+    /// Those that can be read now.
+    pub usable: Vec<ClusterTable>,
     /// Why others cannot be read.
     unusable: BTreeMap<String, String>,
 }
@@ -57,6 +59,8 @@ pub(crate) struct ClusterPlanner {
     tables: VisibleTables,
     /// By the texts of their statements.
     plans: KeptPlans<String, Arc<Planned>>,
+    /// Of queries that another engine has read.
+    queries: KeptPlans<LogicalPlan, Arc<Planned>>,
 }
 
 /// A statement that was planned.
@@ -84,6 +88,7 @@ impl ClusterPlanner {
             engine,
             tables,
             plans: KeptPlans::default(),
+            queries: KeptPlans::default(),
         })
     }
 
@@ -133,6 +138,45 @@ impl ClusterPlanner {
         if is_lasting(logical) {
             self.plans.keep(sql.into(), Arc::clone(planned));
         }
+    }
+
+    /// The plan of a query that was kept.
+    pub fn kept_of(&self, query: &LogicalPlan) -> Option<Arc<Planned>> {
+        self.queries.get(query)
+    }
+
+    /// Keeps the plan of a query, if planning it again would give the same.
+    pub fn keep_of(&self, query: &LogicalPlan, planned: &Arc<Planned>) {
+        if is_lasting(query) {
+            self.queries.keep(query.clone(), Arc::clone(planned));
+        }
+    }
+
+    /// Checks that a query which another engine has read names the tables that there are now: it
+    /// may have read it before a load.
+    ///
+    /// # Errors
+    /// [`ClusterError::Failed`] that names the table.
+    pub fn check_tables(&self, query: &LogicalPlan) -> Result<(), ClusterError> {
+        let mut other = None;
+        let visited = query.apply_with_subqueries(|node| {
+            if let LogicalPlan::TableScan(scan) = node
+                && let Some(table) =
+                    source_as_provider(&scan.source)?.downcast_ref::<ClusterTable>()
+                && !self.tables.usable.contains(table)
+            {
+                other = Some(table.table.name.clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        visited.map_err(|e| self.input(&e))?;
+        let Some(name) = other else {
+            return Ok(());
+        };
+        let lost = self.tables.unusable.get(&name).cloned();
+        Err(ClusterError::Failed(lost.unwrap_or_else(|| {
+            format!("table {name} was loaded again since the statement was planned; try again")
+        })))
     }
 
     /// An error of planning; a table that cannot be read is named with the reason.
@@ -204,7 +248,7 @@ fn row_bytes(schema: &SchemaRef) -> u64 {
 }
 
 /// How deep a plan nests, at most.
-fn levels_of(plan: &LogicalPlan) -> usize {
+pub(crate) fn levels_of(plan: &LogicalPlan) -> usize {
     let mut operators = 0;
     // Counting does not fail.
     let _ = plan.apply_with_subqueries(|_| {

@@ -5,7 +5,7 @@ use crate::error::ClusterError;
 use crate::holders::{able, groups};
 use crate::link::Link;
 use crate::map::{ClusterMap, NodeState, executor_id};
-use crate::planner::ClusterPlanner;
+use crate::planner::{ClusterPlanner, Planned};
 use crate::registry::SILENCE;
 use crate::scan::InputExec;
 use crate::spread::{Distributed, NodePlan};
@@ -24,6 +24,7 @@ use futures::future::try_join_all;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
+use tierloom_sql::with_pauses;
 use tokio::task::JoinSet;
 
 /// Time between two looks at the nodes while a statement runs.
@@ -47,7 +48,11 @@ pub(crate) struct ClusterSession<'a> {
 
 impl<'a> ClusterSession<'a> {
     pub fn new(link: &'a Link) -> Result<Self, ClusterError> {
-        let map = link.registry.map()?;
+        Self::on(link, link.registry.map()?)
+    }
+
+    /// The same with tables and nodes that are known already.
+    pub fn on(link: &'a Link, map: Arc<ClusterMap>) -> Result<Self, ClusterError> {
         let planner = link.planner(&map)?;
         Ok(ClusterSession { link, map, planner })
     }
@@ -68,6 +73,22 @@ impl<'a> ClusterSession<'a> {
         self.planner.keep(sql, &logical, &planned);
         let batches = self.collected(&planned.plan, stop)?;
         Ok((Arc::clone(&planned.schema), batches))
+    }
+
+    /// The parts of a query that another engine has read.
+    pub fn planned(
+        &self,
+        query: &LogicalPlan,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Arc<Planned>, ClusterError> {
+        self.planner.check_tables(query)?;
+        if let Some(kept) = self.planner.kept_of(query) {
+            return Ok(kept);
+        }
+        let plan = self.without_subqueries(query.clone(), stop)?;
+        let planned = Arc::new(self.planner.distributed(plan, stop)?);
+        self.planner.keep_of(query, &planned);
+        Ok(planned)
     }
 
     /// The rows of a plan.
@@ -137,7 +158,7 @@ impl<'a> ClusterSession<'a> {
 
     /// Runs a plan on the cluster; once more if an executor went away with a part of the answer
     /// that others can make too.
-    fn collected(
+    pub fn collected(
         &self,
         plan: &Distributed,
         stop: &(dyn Fn() -> bool + Sync),
@@ -273,7 +294,7 @@ impl<'a> ClusterSession<'a> {
     /// The rows of a plan that reads nothing of other processes.
     async fn here(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, ClusterError> {
         let engine = self.planner.engine();
-        let fresh = reset_plan_states(plan);
+        let fresh = reset_plan_states(plan).and_then(with_pauses);
         let plan = fresh.map_err(|e| ClusterError::Failed(e.strip_backtrace()))?;
         let context = engine.context().task_ctx();
         // Dropping it ends the work, if the statement ends before.

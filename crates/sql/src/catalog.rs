@@ -2,6 +2,7 @@
 
 use super::adaptive::SharedDriver;
 use super::change::Rules;
+use super::elsewhere::Elsewhere;
 use super::error::SqlError;
 use super::pool::SharedPool;
 use super::replay::Replay;
@@ -47,6 +48,8 @@ pub(super) struct Catalog {
     pool: SharedPool,
     /// The driver whose decisions a system table lists.
     drive: SharedDriver,
+    /// Who has the tables, if it is somebody else.
+    elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 impl Catalog {
@@ -58,6 +61,7 @@ impl Catalog {
             rules: Arc::default(),
             pool,
             drive,
+            elsewhere: None,
         };
         catalog.prepare_engine()?;
         Ok(catalog)
@@ -71,7 +75,18 @@ impl Catalog {
             rules: Arc::clone(&other.rules),
             pool: other.pool.clone(),
             drive: other.drive.clone(),
+            elsewhere: other.elsewhere.clone(),
         }
+    }
+
+    /// From now on, has the tables of somebody else.
+    pub fn use_elsewhere(&mut self, elsewhere: Arc<dyn Elsewhere>) {
+        self.elsewhere = Some(elsewhere);
+    }
+
+    /// Who has the tables, if it is somebody else.
+    pub fn elsewhere(&self) -> Option<&Arc<dyn Elsewhere>> {
+        self.elsewhere.as_ref()
     }
 
     /// From now on, plans with another engine that has the same tables.
@@ -242,17 +257,15 @@ impl Catalog {
         }
         names.sort();
         let infos = names.into_iter().map(|name| {
-            let table = self.get(&name);
-            let kind = match &table {
+            let here = self.get(&name).map(|table| table.all_rows() as u64);
+            let there = || self.elsewhere.as_ref()?.size_of(&name);
+            let rows = here.or_else(|| there().map(|size| size.rows));
+            let kind = match rows {
                 Some(_) => "table",
                 None if system::NAMES.contains(&name.as_str()) => "system",
                 None => "view",
             };
-            TableInfo {
-                kind,
-                rows: table.map(|table| table.all_rows() as u64),
-                name,
-            }
+            TableInfo { kind, rows, name }
         });
         infos.collect()
     }

@@ -3,25 +3,18 @@
 
 use super::catalog::KnownRules;
 use super::change::Rules;
+use super::elsewhere::{Elsewhere, TableSize};
 use super::sessions::SharedEngine;
 use super::system::Tables;
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 /// The declarations and sizes of an engine's tables, as they are when somebody asks.
 #[derive(Clone)]
 pub struct Declarations {
     rules: KnownRules,
     tables: Tables,
-}
-
-/// How large a table is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TableSize {
-    /// Number of rows.
-    pub rows: u64,
-    /// Bytes of its columns as stored.
-    pub bytes: u64,
+    elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 /// What a table demands of its rows; nothing, if it was loaded from files or made by a query.
@@ -68,6 +61,7 @@ impl SharedEngine {
         Declarations {
             rules: catalog.known_rules(),
             tables: catalog.known_tables(),
+            elsewhere: catalog.elsewhere().cloned(),
         }
     }
 }
@@ -84,13 +78,15 @@ impl Declarations {
 
     /// The size of a table; `None` for views and system tables.
     pub fn size_of(&self, schema: &str, table: &str) -> Option<TableSize> {
+        let name = key(schema, table);
         let known = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let table = known.get(&key(schema, table)).cloned();
+        let table = known.get(&name).cloned();
         drop(known);
-        table.map(|table| TableSize {
+        let here = table.map(|table| TableSize {
             rows: table.all_rows() as u64,
             bytes: table.size_bytes(),
-        })
+        });
+        here.or_else(|| self.elsewhere.as_ref()?.size_of(&name))
     }
 
     /// Bytes of the columns of all tables.

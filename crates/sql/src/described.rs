@@ -103,6 +103,7 @@ impl SqlSession {
         watch: &dyn Watch,
     ) -> Result<Described, SqlError> {
         self.begin(piece, watch)?;
+        self.check_elsewhere(piece)?;
         let columns = match recognise(piece)? {
             Statement::Show { name } => Some(self.settings.show(name.as_deref())?.schema()),
             Statement::ExplainPlacement { query, .. } => {

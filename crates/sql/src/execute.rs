@@ -92,6 +92,7 @@ impl SqlSession {
     pub(super) fn begin(&mut self, piece: &Piece, watch: &dyn Watch) -> Result<(), SqlError> {
         self.follow_pool(watch)?;
         self.follow_others();
+        self.follow_elsewhere()?;
         let words: Vec<&str> = piece.text.split_whitespace().collect();
         self.running.text = words.join(" ");
         self.running.kind = None;
@@ -105,6 +106,7 @@ impl SqlSession {
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
         self.begin(piece, watch)?;
+        self.check_elsewhere(piece)?;
         let start = Instant::now();
         match recognise(piece)? {
             Statement::DataFusion => self.datafusion(piece, sink, watch),

@@ -68,6 +68,7 @@ impl SqlSession {
     ) -> Result<u64, SqlError> {
         let is_there = self.guarded(piece, watch, |session| {
             session.begin(piece, watch)?;
+            session.check_takes_rows()?;
             let key = session.catalog.key(&to.reference())?;
             let is_there = session.catalog.info(&key).is_some();
             if !is_there && !to.create {

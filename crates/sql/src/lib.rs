@@ -9,6 +9,9 @@
 //!                                                 │
 //!   Source (CSV, Parquet, Arrow IPC) ──► placed tables ──► rows ──► Sink (terminal, BatchWriter)
 //! ```
+//! Tables may also be elsewhere: then queries on them become one operator, which others do
+//! ([`Elsewhere`]).
+//!
 //! Nothing here reads a terminal or prints: rows go to a [`Sink`]; progress and cancellation go
 //! through [`Watch`]. Errors carry line and column of the script ([`Position`]).
 
@@ -21,6 +24,7 @@ mod checks;
 mod copy;
 mod declarations;
 mod described;
+mod elsewhere;
 mod error;
 mod execute;
 mod export;
@@ -38,6 +42,7 @@ mod placement_plan;
 mod planner;
 mod pool;
 mod prepared;
+mod queries_only;
 mod replay;
 mod run;
 mod script;
@@ -61,14 +66,16 @@ mod work;
 pub use admission::AdmissionOptions;
 pub use calendar::check_calendar;
 pub use catalog::TableInfo;
-pub use declarations::{Declaration, Declarations, DeclaredCheck, DeclaredKey, TableSize};
+pub use declarations::{Declaration, Declarations, DeclaredCheck, DeclaredKey};
 pub use described::Described;
+pub use elsewhere::{Elsewhere, TableSize};
 pub use error::{Position, SqlError};
 pub use export::BatchWriter;
 pub use format::{Format, WriteOptions};
 pub use generate::Generated;
 pub use ingest::{Destination, IfThere};
 pub use parameters::{WithValues, numbered};
+pub use pauses::with_pauses;
 pub use pool::{Origin, PoolTable};
 pub use run::{CollectedRows, Flow, NoRows, Outcome, Silent, Sink, StatementTiming, Unit, Watch};
 pub use script::{Piece, is_whole, split};

@@ -47,7 +47,7 @@ static PIECES: PassThrough = PassThrough {
 ///
 /// # Errors
 /// DataFusion's, if an operator does not take its new input.
-pub(super) fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+pub fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let pause = |node: Arc<dyn ExecutionPlan>| {
         if !MULTIPLYING.contains(&node.name()) {
             return Ok(Transformed::no(node));

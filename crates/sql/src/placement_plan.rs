@@ -47,6 +47,12 @@ pub(super) fn explain(
     query: &str,
     watch: &dyn Watch,
 ) -> Result<RecordBatch, SqlError> {
+    if let Some(elsewhere) = session.catalog.elsewhere() {
+        let logical = session.planner().read(query)?;
+        if let Some(batch) = elsewhere.placement(&logical, &|| watch.stopped())? {
+            return Ok(batch);
+        }
+    }
     if let Some(name) = &session.settings.machine {
         let machine = profiles::load(name).map_err(SqlError::input)?;
         // Plans with `watch` and caches the plan; `explain_placement` then finds it and need not be

@@ -67,6 +67,11 @@ impl<'s> Planner<'s> {
         sql: &str,
         watch: &dyn Watch,
     ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+        if self.catalog.elsewhere().is_some()
+            && let Some(plan) = self.elsewhere(&self.read(sql)?)?
+        {
+            return Ok(plan);
+        }
         let stop = || watch.stopped();
         let engine = self.catalog.engine();
         let planned = engine.plan_until(NAME, sql, self.running.levels, &stop);
@@ -88,6 +93,9 @@ impl<'s> Planner<'s> {
         logical: LogicalPlan,
         watch: &dyn Watch,
     ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+        if let Some(plan) = self.elsewhere(&logical)? {
+            return Ok(plan);
+        }
         let stop = || watch.stopped();
         let engine = self.catalog.engine();
         let plan = engine.plan_logical(NAME, logical, self.running.levels, &stop);
@@ -99,6 +107,12 @@ impl<'s> Planner<'s> {
         let engine = self.catalog.engine();
         let plan = engine.optimised(NAME, sql, self.running.levels, &stop);
         plan.map_err(|e| self.failed(&e))
+    }
+
+    /// The plan of a query as it is written.
+    pub fn read(&self, sql: &str) -> Result<LogicalPlan, SqlError> {
+        let parsed = self.catalog.engine().parse(sql);
+        self.logical(parsed.map_err(|e| SqlError::planning(&e))?)
     }
 
     pub fn logical(&self, parsed: Parsed) -> Result<LogicalPlan, SqlError> {
@@ -120,6 +134,15 @@ impl<'s> Planner<'s> {
         plan.map_err(|e| self.explained(SqlError::planning(&e)))
     }
 
+    /// The operator for a query on tables that somebody else has.
+    fn elsewhere(&self, query: &LogicalPlan) -> Result<Option<Arc<dyn ExecutionPlan>>, SqlError> {
+        let Some(elsewhere) = self.catalog.elsewhere() else {
+            return Ok(None);
+        };
+        let plan = elsewhere.plan(query);
+        plan.map_err(|error| self.explained(error))
+    }
+
     fn failed(&self, error: &EngineError) -> SqlError {
         self.explained(SqlError::engine_planning(error))
     }
@@ -139,6 +162,10 @@ impl<'s> Planner<'s> {
         let missing = message
             .strip_prefix("table 'datafusion.public.")
             .and_then(|rest| rest.strip_suffix("' not found"));
+        let lost = |name: &str| self.catalog.elsewhere()?.missing(name);
+        if let Some(why) = missing.and_then(lost) {
+            return SqlError::Failed(why);
+        }
         let message = match missing {
             Some(missing) => self.catalog.unknown(missing),
             None => message,

@@ -6,5 +6,5 @@ mod args;
 #[cfg_attr(not(feature = "cluster"), path = "cluster/no_cluster.rs")]
 mod process;
 
-pub use args::Args;
-pub use process::run;
+pub use args::{Args, ServedCluster};
+pub use process::{run, tables};

@@ -36,7 +36,7 @@ mod zones;
 
 pub use exec::StarExec;
 pub use morsels::{MorselTimes, PassOptions};
-pub use rule::{StarJoinRule, fused_states, notes};
+pub use rule::{StarJoinRule, notes};
 pub use run::StarObserved;
 
 /// Why a plan is not fused, as text that completes "not fused: ".

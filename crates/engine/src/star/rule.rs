@@ -52,6 +52,10 @@ impl PhysicalOptimizerRule for StarJoinRule {
 
 /// Replaces every aggregation of `plan` that can be fused.
 fn rewritten(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    // A plan that ends in the first step of an aggregation is for another process to finish.
+    if let Some(star) = fused_states(&plan) {
+        return Ok(star);
+    }
     // `InterleaveExec` requires inputs with equal hash partitioning; without one, a single
     // partition is fine.
     let interleaved = plan.exists(|node| Ok(node.downcast_ref::<InterleaveExec>().is_some()))?;
@@ -218,10 +222,7 @@ fn try_fuse(partial: &AggregateExec) -> std::result::Result<StarExec, NotFused> 
 
 /// The states of the partial aggregation `plan`, by a star join; `None` if it is none or does not
 /// fit.
-///
-/// [`StarJoinRule`] starts from the last step of an aggregation; this is for plans whose last step
-/// another process does.
-pub fn fused_states(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+fn fused_states(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     let partial = plan.downcast_ref::<AggregateExec>()?;
     if *partial.mode() != AggregateMode::Partial {
         return None;

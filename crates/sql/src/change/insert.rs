@@ -88,6 +88,7 @@ impl SqlSession {
         columns: &[Ident],
     ) -> Result<Vec<FieldRef>, SqlError> {
         self.follow_others();
+        self.check_takes_rows()?;
         let target = self.target(table)?;
         let indices = indices_of(columns, &target)?;
         let fields = target.schema().fields();

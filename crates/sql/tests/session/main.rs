@@ -6,6 +6,7 @@ mod changes;
 mod comparisons;
 mod conditions;
 mod correlated;
+mod elsewhere;
 mod external;
 mod followed;
 mod known_values;

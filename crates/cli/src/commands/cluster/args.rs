@@ -52,6 +52,48 @@ pub struct TokenArgs {
     pub allow_plain: bool,
 }
 
+/// A cluster whose tables a server has, in the place of tables of its own
+#[derive(clap::Args)]
+pub struct ServedCluster {
+    /// Serve the tables of the cluster whose scheduler is at URL; queries run on its executors
+    #[arg(
+        id = "cluster",
+        long,
+        value_name = "URL",
+        help_heading = "Cluster",
+        conflicts_with_all = ["tables", "pool", "generate", "placement", "pages"]
+    )]
+    pub url: Option<String>,
+    /// File with the token of the cluster; default: $TIERLOOM_TOKEN, and with a certificate
+    /// ~/.config/tierloom/token
+    #[arg(
+        id = "cluster_token_file",
+        long = "token-file",
+        value_name = "FILE",
+        requires = "cluster",
+        help_heading = "Cluster"
+    )]
+    pub token_file: Option<PathBuf>,
+    /// Certificate that signed those of the scheduler and the executors (or is theirs), PEM
+    #[arg(
+        id = "cluster_tls_ca",
+        long = "tls-ca",
+        value_name = "FILE",
+        requires = "cluster",
+        help_heading = "Cluster"
+    )]
+    pub tls_ca: Option<PathBuf>,
+    /// Allow unencrypted connections to the cluster on other machines: anyone who reads the traffic
+    /// learns the token
+    #[arg(
+        id = "cluster_allow_plain",
+        long = "allow-plain-remote",
+        requires = "cluster",
+        help_heading = "Cluster"
+    )]
+    pub allow_plain: bool,
+}
+
 /// The certificate of a scheduler or an executor
 #[derive(clap::Args)]
 pub struct CertificateArgs {

@@ -8,23 +8,24 @@ mod access;
 use super::Args;
 use super::args::{
     ClusterCommand, ClusterLoadArgs, ClusterStatusArgs, ExecutorArgs, SchedulerArgs, SchedulerUrl,
-    SqlArgs,
+    ServedCluster, SqlArgs, TokenArgs,
 };
 use crate::commands::sql;
 use crate::failure::Failure;
 use crate::{output, stop};
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 use tierloom_cluster::{
-    Answer, ClientOptions, ClusterClient, ClusterError, ClusterMap, DIRECT_BYTES, ExecutorOptions,
-    Layout, RowSource, SchedulerOptions, TableRequest, benchmark_tables, print_log, run_executor,
-    run_scheduler,
+    Access, Answer, ClientOptions, ClusterClient, ClusterError, ClusterMap, ClusterTables,
+    DIRECT_BYTES, ExecutorOptions, Layout, RowSource, SchedulerOptions, TableRequest,
+    benchmark_tables, print_log, run_executor, run_scheduler,
 };
 use tierloom_engine::arrow::array::RecordBatch;
 use tierloom_engine::arrow::util::display::FormatOptions;
 use tierloom_engine::arrow::util::pretty::pretty_format_batches_with_options;
 use tierloom_placement::Policy;
-use tierloom_sql::{BatchWriter, Format, WriteOptions};
+use tierloom_sql::{BatchWriter, Elsewhere, Format, WriteOptions};
 use tierloom_text::Bytes;
 
 impl From<ClusterError> for Failure {
@@ -90,7 +91,7 @@ fn executor(args: &ExecutorArgs) -> Result<(), Failure> {
     let options = ExecutorOptions {
         scheduler: args.url.scheduler.clone(),
         name: name.into(),
-        access: access::access(&args.url)?,
+        access: access_of(&args.url)?,
         guard: access::guard(&args.url.token, &args.certificate, false)?,
         listen: args.listen,
         external_host: args.external_host.clone(),
@@ -108,10 +109,31 @@ fn executor(args: &ExecutorArgs) -> Result<(), Failure> {
     Ok(run_executor(options, ready, &stop::requested)?)
 }
 
+/// The tables of the cluster at `url`, for the sessions of a server.
+///
+/// # Errors
+/// Bad input: a URL, a token or a certificate that cannot be used. A failure if the scheduler does
+/// not answer.
+pub fn tables(url: &str, args: &ServedCluster) -> Result<Arc<dyn Elsewhere>, Failure> {
+    let token = TokenArgs {
+        token_file: args.token_file.clone(),
+        allow_plain: args.allow_plain,
+    };
+    let options = ClientOptions {
+        access: access::access(url, &token, args.tls_ca.as_deref())?,
+        ..ClientOptions::default()
+    };
+    Ok(Arc::new(ClusterTables::connect(url, &options)?))
+}
+
+fn access_of(url: &SchedulerUrl) -> Result<Access, Failure> {
+    access::access(&url.scheduler, &url.token, url.tls_ca.as_deref())
+}
+
 fn client(url: &SchedulerUrl, direct_bytes: usize) -> Result<ClusterClient, Failure> {
     let options = ClientOptions {
         direct_bytes,
-        access: access::access(url)?,
+        access: access_of(url)?,
     };
     Ok(ClusterClient::with_options(&url.scheduler, options)?)
 }

@@ -1,5 +1,6 @@
 //! Command line arguments of `tierloom serve`, unchecked.
 
+use crate::commands::cluster::ServedCluster;
 use crate::commands::sql::{SessionArgs, TablesArgs};
 use std::path::PathBuf;
 use tierloom_text::{Bytes, Seconds};
@@ -56,6 +57,8 @@ pub struct Args {
     /// How long a statement waits for others before it fails
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub patience: Seconds,
+    #[command(flatten)]
+    pub cluster: ServedCluster,
     #[command(flatten)]
     pub load: TablesArgs,
     #[command(flatten)]

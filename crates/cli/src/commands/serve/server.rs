@@ -4,7 +4,7 @@
 //! found before tables are loaded. The server is the part of the crate `tierloom_serve`.
 
 use super::Args;
-use crate::commands::sql;
+use crate::commands::{cluster, sql};
 use crate::failure::Failure;
 use crate::{output, stop};
 use std::net::SocketAddr;
@@ -23,7 +23,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = sql::plan::SessionPlan::resolve(&args.load, &args.session)?;
     let admission = admission(args, plan.options.engine.threads)?;
     sql::quiet_workers();
-    let session = sql::open::session(&plan)?;
+    let tables = match &args.cluster.url {
+        Some(url) => Some(cluster::tables(url, &args.cluster)?),
+        None => None,
+    };
+    let mut session = sql::open::session(&plan)?;
+    if let Some(tables) = tables {
+        let with_tables = session.with_elsewhere(tables);
+        session = with_tables.map_err(|e| sql::open::failure(e, Some("--cluster")))?;
+    }
     if options.passwords.is_none() {
         note!("note: no password is needed to connect from this machine");
     }

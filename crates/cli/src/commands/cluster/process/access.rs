@@ -2,25 +2,26 @@
 
 use crate::commands::agents::read;
 use crate::commands::bench::agent::tls;
-use crate::commands::cluster::args::{CertificateArgs, SchedulerUrl, TokenArgs};
+use crate::commands::cluster::args::{CertificateArgs, TokenArgs};
 use crate::failure::Failure;
+use std::path::Path;
 use tierloom_agent::{Log, TOKEN_VARIABLE, Token, TokenOrigin};
 use tierloom_cluster::{Access, Guard};
 
-/// What a process shows to a scheduler and executors.
+/// What a process shows to the scheduler at `url` and its executors.
 ///
 /// # Errors
 /// Bad input: a file that cannot be read or used; certificates without a token.
-pub fn access(args: &SchedulerUrl) -> Result<Access, Failure> {
-    let https = args.scheduler.starts_with("https://");
-    let token = match is_asked_for(&args.token) || args.tls_ca.is_some() || https {
-        true => Some(find(&args.token, false)?),
+pub fn access(url: &str, args: &TokenArgs, tls_ca: Option<&Path>) -> Result<Access, Failure> {
+    let https = url.starts_with("https://");
+    let token = match is_asked_for(args) || tls_ca.is_some() || https {
+        true => Some(find(args, false)?),
         false => None,
     };
     Ok(Access {
         token,
-        tls_ca: args.tls_ca.as_deref().map(read).transpose()?,
-        allow_plain_remote: args.token.allow_plain,
+        tls_ca: tls_ca.map(read).transpose()?,
+        allow_plain_remote: args.allow_plain,
     })
 }
 
