@@ -301,8 +301,8 @@ fn the_terminal_shows_traffic_as_the_page_does() {
         };
         assert_eq!(cells[2..], expected, "{shown}");
     }
-    let counted = now.traffic.iter().filter(|used| used.bytes.is_some());
-    assert!(counted.count() > 3 && !screen(&now, None).contains("B/s"));
+    let known = now.traffic.iter().filter(|used| used.bytes.is_some());
+    assert!(known.count() > 3 && !screen(&now, None).contains("B/s"));
     // The headings of the page, whose own are in its script.
     for word in ["place", "direction", "now", "since the start"] {
         assert!(shown.contains(word) && tierloom_metrics::PAGE.contains(&format!("[\"{word}\"")));
