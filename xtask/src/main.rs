@@ -75,7 +75,7 @@ const STEPS: [Step; 14] = [
     ),
     (
         "python",
-        "build and install the package of Python, and test it with other libraries",
+        "build and install the packages of Python, and test them, one with other libraries",
         wheel::python,
     ),
     (

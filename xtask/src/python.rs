@@ -6,7 +6,7 @@ use xshell::{Shell, cmd};
 
 /// The Python environment for clients of the server and the packages in it; see docs/serve.md.
 const CLIENTS: &str = "target/pg-clients";
-const CLIENT_PACKAGES: [&str; 9] = [
+const CLIENT_PACKAGES: [&str; 13] = [
     "psycopg[binary]==3.3.9",
     "asyncpg==0.32.0",
     "adbc-driver-postgresql==1.13.0",
@@ -16,6 +16,11 @@ const CLIENT_PACKAGES: [&str; 9] = [
     "sqlalchemy==2.1.9",
     "pandas==3.1.1",
     "polars==2.1.0",
+    "connectorx==0.4.6",
+    "pyodbc==5.5.0",
+    // Later ones fetch a binary from elsewhere when they are installed.
+    "dbt-core==1.11.16",
+    "dbt-postgres==1.11.0",
 ];
 
 /// Installs clients of the server into a separate Python environment if they are not there.

@@ -1,8 +1,8 @@
-//! The package of Python: builds its wheel, installs it and runs its tests.
+//! The packages of Python: builds their wheels, installs them and runs their tests.
 
 use crate::everything::build_tests;
 use crate::python::environment;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
@@ -21,69 +21,170 @@ pub const PACKAGES: [&str; 10] = [
     "wheel==0.48.0",
 ];
 
-/// Builds the wheel and tests it.
+/// A package of Python: the crate that it is made from and the names in its wheel.
+pub struct Package {
+    /// The folder of its crate.
+    crate_folder: &'static str,
+    /// Its name when it is imported.
+    name: &'static str,
+    /// The library that the linker makes of its crate.
+    library: &'static str,
+    /// Where the wheel is packed for tests.
+    out: &'static str,
+}
+
+/// The SQL engine and the model.
+pub const ENGINE: Package = Package {
+    crate_folder: "crates/python",
+    name: "tierloom",
+    library: "libtierloom_python.so",
+    out: "target/python-wheel",
+};
+
+/// The model alone.
+pub const MODEL: Package = Package {
+    crate_folder: "crates/python-model",
+    name: "tierloom_model",
+    library: "libtierloom_python_model.so",
+    out: "target/python-model-wheel",
+};
+
+/// An environment with nothing but the wheel of the model.
+const EMPTY: &str = "target/python-model-venv";
+
+/// A crate of the SQL engine, as its name is in symbols.
+const DATAFUSION: &[u8] = b"datafusion_expr";
+
+/// Builds both wheels and tests them.
 pub fn python(shell: &Shell) -> Result<()> {
     let python = environment(shell, VENV, &PACKAGES)?;
-    let wheel = wheel(shell, &python)?;
+    engine(shell, &python)?;
+    model(shell, &python)
+}
+
+/// The package with the SQL engine, beside the libraries that it works with.
+fn engine(shell: &Shell, python: &Path) -> Result<()> {
+    // Also builds the program, which the tests compare with.
+    build_tests(shell, &["library", "predict_cli"])?;
+    // maturin would build with other features, and DataFusion once more.
+    let wheel = ENGINE.pack(shell, python, Path::new("target/debug/deps"))?;
     cmd!(
         shell,
         "{python} -m pip install --quiet --force-reinstall --no-deps {wheel}"
     )
     .run()?;
     let root = shell.current_dir();
-    let tests = root.join("crates/python");
-    // Away from the sources, so that Python finds the installed package and nothing else.
-    let _away = shell.push_dir(root.join("target/python-wheel"));
+    let tests = root.join(ENGINE.crate_folder);
+    ENGINE.check_types(shell, python)?;
+    let _away = shell.push_dir(root.join(ENGINE.out));
     let config = tests.join("pyproject.toml");
-    let mypy = cmd!(shell, "{python} -m mypy --config-file {config} -p tierloom");
-    mypy.run()?;
-    let stubs = cmd!(shell, "{python} -m mypy.stubtest tierloom._native");
-    stubs.run()?;
     Ok(cmd!(
         shell,
         "{python} -m pytest --rootdir {tests} -c {config} {tests}/tests"
     )
     .env("TIERLOOM", root.join("target/debug/tierloom"))
+    .env("TIERLOOM_MODEL", "tierloom.model")
     .env("PYTHONDONTWRITEBYTECODE", "1")
     .run()?)
 }
 
-/// Packs what the tests' build has compiled: maturin would build with other features, and
-/// DataFusion once more. The rest of the wheel is maturin's, so its settings are checked too.
-fn wheel(shell: &Shell, python: &Path) -> Result<PathBuf> {
-    // Also builds the program, which the tests compare with.
-    build_tests(shell, &["library", "predict_cli"])?;
-    let out = shell.current_dir().join("target/python-wheel");
-    shell.remove_path(&out)?;
-    let content = out.join("content");
-    shell.create_dir(&content)?;
-    let maturin = python.with_file_name("maturin");
-    let maturin = cmd!(
-        shell,
-        "{maturin} pep517 write-dist-info --interpreter {python}"
-    );
-    maturin
-        .args(["--manifest-path", "crates/python/Cargo.toml"])
-        .arg("--metadata-directory")
-        .arg(&content)
-        .quiet()
-        .ignore_stdout()
-        .ignore_stderr()
-        .run()
-        .context("maturin does not take crates/python/pyproject.toml")?;
-    cmd!(shell, "cp -r crates/python/python/tierloom {content}").run()?;
-    let library = content.join("tierloom/_native.abi3.so");
-    // Names for backtraces are most of it.
+/// The package of the model, where nothing else is installed.
+fn model(shell: &Shell, python: &Path) -> Result<()> {
+    // Alone, so that no other crate switches the engine on.
     cmd!(
         shell,
-        "strip --strip-debug -o {library} target/debug/deps/libtierloom_python.so"
+        "cargo build --locked --quiet --package tierloom-python-model"
     )
     .run()?;
-    cmd!(shell, "{python} -m wheel pack --dest-dir {out} {content}")
-        .ignore_stdout()
-        .run()?;
-    let mut found = shell.read_dir(&out)?.into_iter();
-    found
-        .find(|path| path.extension().is_some_and(|e| e == "whl"))
-        .context("no wheel was packed")
+    let root = shell.current_dir();
+    let built = root.join("target/debug");
+    let library = shell.read_binary_file(built.join(MODEL.library))?;
+    ensure!(
+        !library.windows(DATAFUSION.len()).any(|w| w == DATAFUSION),
+        "{} has the SQL engine in it: it was built with other crates; \
+         cargo clean --package tierloom-python-model",
+        MODEL.library
+    );
+    let wheel = MODEL.pack(shell, python, &built)?;
+    MODEL.check_types(shell, python)?;
+    let empty = root.join(EMPTY);
+    shell.remove_path(&empty)?;
+    cmd!(shell, "{python} -m venv --without-pip {empty}").run()?;
+    let empty = empty.join("bin/python");
+    cmd!(
+        shell,
+        "{python} -m pip --python {empty} install --quiet --no-index {wheel}"
+    )
+    .run()?;
+    let _away = shell.push_dir(root.join(MODEL.out));
+    for (folder, file) in [(&ENGINE, "test_model.py"), (&MODEL, "test_package.py")] {
+        let tests = root.join(folder.crate_folder).join("tests");
+        cmd!(shell, "{empty} -m unittest discover -s {tests} -p {file}")
+            .env("TIERLOOM", root.join("target/debug/tierloom"))
+            .env("TIERLOOM_MODEL", MODEL.name)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .run()?;
+    }
+    Ok(())
+}
+
+impl Package {
+    /// The manifest of its crate.
+    pub fn manifest(&self) -> String {
+        format!("{}/Cargo.toml", self.crate_folder)
+    }
+
+    /// The wheel of a library that was built before. What is not the library is maturin's work or
+    /// follows its rules, so its settings are checked too.
+    fn pack(&self, shell: &Shell, python: &Path, built: &Path) -> Result<PathBuf> {
+        let (out, name) = (shell.current_dir().join(self.out), self.name);
+        shell.remove_path(&out)?;
+        let content = out.join("content");
+        shell.create_dir(&content)?;
+        let maturin = python.with_file_name("maturin");
+        let maturin = cmd!(
+            shell,
+            "{maturin} pep517 write-dist-info --interpreter {python}"
+        );
+        maturin
+            .args(["--manifest-path", &self.manifest()])
+            .arg("--metadata-directory")
+            .arg(&content)
+            .quiet()
+            .ignore_stdout()
+            .ignore_stderr()
+            .run()
+            .with_context(|| format!("maturin does not take {}", self.crate_folder))?;
+        // With what links lead to: the model's file is one of another package.
+        let source = Path::new(self.crate_folder).join("python").join(name);
+        cmd!(shell, "cp -rL {source} {content}").run()?;
+        let library = content.join(name).join("_native.abi3.so");
+        let built = built.join(self.library);
+        // Names for backtraces are most of it.
+        cmd!(shell, "strip --strip-debug -o {library} {built}").run()?;
+        cmd!(shell, "{python} -m wheel pack --dest-dir {out} {content}")
+            .ignore_stdout()
+            .run()?;
+        let mut found = shell.read_dir(&out)?.into_iter();
+        found
+            .find(|path| path.extension().is_some_and(|e| e == "whl"))
+            .context("no wheel was packed")
+    }
+
+    /// Checks the code against its types, and the stubs against the library.
+    fn check_types(&self, shell: &Shell, python: &Path) -> Result<()> {
+        let (root, name) = (shell.current_dir(), self.name);
+        let config = root.join(self.crate_folder).join("pyproject.toml");
+        let content = root.join(self.out).join("content");
+        // Away from the sources, so that Python finds what was packed and nothing else.
+        let _away = shell.push_dir(root.join(self.out));
+        cmd!(shell, "{python} -m mypy --config-file {config} -p {name}")
+            .env("MYPYPATH", &content)
+            .run()?;
+        cmd!(shell, "{python} -m mypy.stubtest {name}._native")
+            .env("MYPYPATH", &content)
+            .env("PYTHONPATH", &content)
+            .run()?;
+        Ok(())
+    }
 }

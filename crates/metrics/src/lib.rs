@@ -1,8 +1,10 @@
-//! The state of a running server: as JSON, for Prometheus and Grafana, and as a page.
+//! The state of a running server: as JSON, for Prometheus and Grafana, as a page, and for a
+//! terminal.
 //!
 //! ```text
 //!  sql, serve ──► Snapshot ─┬─► exposition.rs   /metrics, read by Prometheus
-//!                           └─► JSON            /api/snapshot, read by the page and `tierloom top`
+//!                           ├─► JSON            /api/snapshot, read by the page and `tierloom top`
+//!                           └─► screen.rs       what `tierloom top` shows
 //!  counted.rs   statements, counted where they end
 //!  dashboard.rs Grafana's dashboard and Prometheus' alerts, made from one table
 //! ```
@@ -12,11 +14,13 @@
 mod counted;
 mod dashboard;
 mod exposition;
+mod screen;
 mod snapshot;
 
 pub use counted::{Counted, Ended, Kind};
 pub use dashboard::{alerts, dashboard};
 pub use exposition::{CONTENT_TYPE, FAMILIES, Family, exposition};
+pub use screen::screen;
 pub use snapshot::{
     ClassUse, Decision, NodePart, NodeUse, SessionUse, Snapshot, StatementCount, TableUse,
     TrafficUse,

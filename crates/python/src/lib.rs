@@ -11,8 +11,8 @@
 
 mod adapt;
 mod connection;
-mod documents;
 mod error;
+mod report;
 mod result;
 mod shared;
 mod stream;
@@ -33,12 +33,14 @@ mod _native {
     #[pymodule_export]
     use super::connection::Connection;
     #[pymodule_export]
-    use super::documents::{document, machine, machines, report};
-    #[pymodule_export]
     use super::error::{Error, InputError};
+    #[pymodule_export]
+    use super::report::report;
     #[pymodule_export]
     use super::result::{Batch, Rows, Table};
     use pyo3::prelude::*;
+    #[pymodule_export]
+    use tierloom_python_calls::{document, machine, machines};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

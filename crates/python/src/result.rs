@@ -12,6 +12,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow_pyarrow::FromPyArrow;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -185,6 +186,25 @@ impl Table {
     #[getter]
     fn num_rows(&self) -> usize {
         self.rows.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// The rows as texts, to be shown without a library that reads them; "" for NULL.
+    fn texts(&self) -> PyResult<Vec<Vec<String>>> {
+        let options = FormatOptions::default().with_null("");
+        let mut texts = Vec::new();
+        for batch in &self.rows {
+            let columns = batch.columns().iter();
+            let columns = columns.map(|column| ArrayFormatter::try_new(column, &options));
+            let columns = columns.collect::<Result<Vec<_>, _>>();
+            let columns = columns.map_err(|e| arrow_error(&e))?;
+            let row = |at| {
+                columns
+                    .iter()
+                    .map(move |column| column.value(at).to_string())
+            };
+            texts.extend((0..batch.num_rows()).map(|at| row(at).collect()));
+        }
+        Ok(texts)
     }
 
     #[pyo3(signature = (requested_schema=None))]

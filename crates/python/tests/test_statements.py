@@ -84,12 +84,22 @@ def test_explanations_are_kept_and_shown_in_notebooks(ssb):
     html = explanation._repr_html_()
     assert html.startswith("<table>") and "lo_revenue" in html
     assert pyarrow.table(explanation).num_rows == len(explanation.fetchall()) > 0
+    shown = [line.split() for line in str(explanation).splitlines()[1:]]
+    assert [row[0] for row in shown] == [str(row[0]) for row in explanation.fetchall()]
     assert ssb.explain_placement(sql, analyze=True).fetchall()
     assert ssb.sql(f"explain {sql}").arrow().num_rows > 0
     with pytest.raises(tierloom.InputError) as raised:
         ssb.explain_placement("select nosuch from lineorder")
     assert (raised.value.line, raised.value.column) == (1, 8)
     assert str(raised.value).startswith("1:8: ")
+
+
+def test_an_explanation_is_shown_without_other_libraries(ssb, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    explanation = ssb.explain_placement("select sum(lo_revenue) from lineorder")
+    assert "lo_revenue" in str(explanation) and "lo_revenue" in explanation._repr_html_()
+    with pytest.raises(tierloom.Error, match="pip install pyarrow"):
+        explanation.fetchall()
 
 
 def test_operator_memory_is_a_table(con):

@@ -3,7 +3,7 @@
 use super::copy::{self, Copy, CopyIn, CopyOut};
 use super::errors::error;
 use pgwire::error::PgWireResult;
-use tierloom_sql::{Piece, split};
+use tierloom_sql::Piece;
 
 /// What to do with a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,7 +144,7 @@ fn words(text: &str) -> Vec<String> {
 /// # Errors
 /// Several statements, or text that can never be one.
 pub(crate) fn only_one(text: &str) -> PgWireResult<Option<Piece>> {
-    let pieces = split(text);
+    let pieces = super::database::statements(text);
     let pieces =
         pieces.map_err(|e| super::errors::of_statement(e, text, super::clients::Why::Asked))?;
     if pieces.len() > 1 {
@@ -159,6 +159,7 @@ pub(crate) fn tag(text: &str) -> String {
     let upper: Vec<String> = words.iter().take(4).map(|w| w.to_uppercase()).collect();
     let upper: Vec<&str> = upper.iter().map(String::as_str).collect();
     match upper.as_slice() {
+        ["CREATE", "TEMP" | "TEMPORARY", what, ..] => format!("CREATE {what}"),
         ["CREATE", "OR", "REPLACE", what, ..] => format!("CREATE {what}"),
         ["CREATE", "EXTERNAL", ..] => "CREATE TABLE".to_owned(),
         [verb @ ("CREATE" | "DROP" | "ALTER"), what, ..] => format!("{verb} {what}"),
@@ -171,6 +172,7 @@ pub(crate) fn tag(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tierloom_sql::split;
 
     fn read(text: &str) -> Action {
         of(&split(text).unwrap()[0]).unwrap()

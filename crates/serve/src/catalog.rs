@@ -45,8 +45,10 @@ pub(crate) fn add(engine: &SharedEngine, clients: &Clients) -> std::result::Resu
     context.register_udf(always("pg_get_serial_sequence", vec![Utf8, Utf8], none));
     let seen = ScalarValue::Boolean(Some(true));
     context.register_udf(always("pg_collation_is_visible", vec![Int32], seen));
-    let recovers = ScalarValue::Boolean(Some(false));
-    context.register_udf(always("pg_is_in_recovery", Vec::new(), recovers));
+    let never = || ScalarValue::Boolean(Some(false));
+    context.register_udf(always("pg_is_in_recovery", Vec::new(), never()));
+    // Temporary tables are in no schema of their own.
+    context.register_udf(always("pg_is_other_temp_schema", vec![Int32], never()));
     context.register_udf(number_of_type());
     context.register_udf(parts_of_name());
     context.register_udf(ScalarUDF::from(JsonObject::new()));

@@ -5,6 +5,7 @@
 //!                 ├─► simple.rs    statements of a text, one after the other
 //!                 ├─► extended.rs  prepared statements, parameters, portals
 //!                 └─► clients.rs   cancel requests
+//!                        │ database.rs: names of three parts
 //!                        │ action.rs: BEGIN, SET, SHOW, COPY ... or a statement of the engine
 //!                        │ copy_in.rs: rows from the client (arriving.rs, fields.rs,
 //!                        │ binary_rows.rs)
@@ -28,6 +29,7 @@ mod clients;
 mod connection;
 mod copy;
 mod copy_in;
+mod database;
 mod errors;
 mod extended;
 mod fields;

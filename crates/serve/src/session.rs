@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tierloom_metrics::{Counted, Kind};
-use tierloom_sql::{Described, Piece, SharedEngine, SqlError, SqlSession};
+use tierloom_sql::{Described, Piece, SharedEngine, Silent, SqlError, SqlSession};
 use tokio::sync::Mutex as AsyncMutex;
 
 /// What all sessions have in common.
@@ -257,7 +257,30 @@ impl ClientSession {
     /// Forgets everything that was set and prepared.
     pub fn discard(&self) {
         lock(&self.variables).reset();
-        *lock(&self.engine) = None;
+        self.end();
+    }
+
+    /// Ends the engine's session, and with it its temporary tables.
+    fn end(&self) {
+        let Some(session) = lock(&self.engine).take() else {
+            return;
+        };
+        if session.try_lock().is_ok_and(|s| !s.has_temporary_tables()) {
+            return;
+        }
+        // A statement may run until it finds that its client is gone, and others may hold the
+        // names of the tables, neither of which a socket's thread must wait for.
+        std::thread::spawn(move || {
+            let mut session = session.blocking_lock();
+            // Nobody is left to be told of a failure; DROP TABLE takes what is left then.
+            let _ = session.drop_temporary_tables(&Silent::default());
+        });
+    }
+}
+
+impl Drop for ClientSession {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

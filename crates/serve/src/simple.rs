@@ -5,6 +5,7 @@ use super::clients::Why;
 use super::connection::{Answer, Connection, tag_of};
 use super::copy::CopyOut;
 use super::copy_in;
+use super::database::statements;
 use super::errors::{error, of_statement};
 use super::messages::{complete, row_description};
 use super::rows::{Encoded, PgRows, Shape};
@@ -23,7 +24,7 @@ use pgwire::messages::response::EmptyQueryResponse;
 use pgwire::messages::simplequery::Query;
 use std::fmt::Debug;
 use std::sync::Arc;
-use tierloom_sql::{Piece, split};
+use tierloom_sql::Piece;
 
 pub(crate) struct Simple(pub Arc<Connection>);
 
@@ -41,7 +42,7 @@ impl SimpleQueryHandler for Simple {
         }
         client.set_state(PgWireConnectionState::QueryInProgress);
         let text = query.query;
-        let pieces = split(&text).map_err(|e| of_statement(e, &text, Why::Asked))?;
+        let pieces = statements(&text).map_err(|e| of_statement(e, &text, Why::Asked))?;
         if pieces.is_empty() {
             let empty = Message::EmptyQueryResponse(EmptyQueryResponse::new());
             client.feed(empty).await?;

@@ -181,6 +181,13 @@ impl Catalog {
         self.lock_rules().get(name).cloned().unwrap_or_default()
     }
 
+    /// The tables that end with a session, by name.
+    pub fn owned_by(&self, owner: u64) -> Vec<String> {
+        let rules = self.lock_rules();
+        let owned = rules.iter().filter(|(_, rules)| rules.owner == Some(owner));
+        owned.map(|(name, _)| name.clone()).collect()
+    }
+
     /// The rules of all tables, as they will be.
     pub fn known_rules(&self) -> KnownRules {
         Arc::clone(&self.rules)

@@ -146,7 +146,8 @@ impl SqlSession {
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
         let start = Instant::now();
-        let parsed = parse(self.catalog.engine(), piece)?;
+        let mut parsed = parse(self.catalog.engine(), piece)?;
+        self.running.owner = self.take_temporary(&mut parsed)?;
         if is_query(&parsed) {
             let plan = self
                 .planner()

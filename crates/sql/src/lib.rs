@@ -59,6 +59,7 @@ mod storage;
 mod swapping;
 mod system;
 mod tables;
+mod temporary;
 mod views;
 mod whole_file;
 mod work;

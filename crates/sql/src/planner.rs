@@ -10,6 +10,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::sqlparser::tokenizer::Token;
 use std::sync::Arc;
 use tierloom_engine::{Engine, EngineError, PlannedQuery};
 use tierloom_metrics::Kind;
@@ -21,6 +22,8 @@ pub(super) struct Running {
     pub text: String,
     /// Upper bound of its nesting depth, its views included.
     pub levels: usize,
+    /// The session with which the table ends that it makes.
+    pub owner: Option<u64>,
     /// What it was, known when its plan has run.
     pub kind: Option<Kind>,
 }
@@ -37,7 +40,7 @@ const NAME: &str = "the statement";
 
 /// Parses a statement, with positions in the script.
 pub(super) fn parse(engine: &Engine, piece: &Piece) -> Result<Parsed, SqlError> {
-    let text = piece.in_place(0, piece.tokens.len());
+    let text = as_table(piece).unwrap_or_else(|| piece.in_place(0, piece.tokens.len()));
     engine.parse(&text).map_err(|e| {
         // The parser reports no position for input that ends too early, and its own
         // limit as some token that it did not expect.
@@ -50,6 +53,20 @@ pub(super) fn parse(engine: &Engine, piece: &Piece) -> Result<Parsed, SqlError> 
         }
         error.or_at(piece.place_of(piece.tokens.len()))
     })
+}
+
+/// `ALTER VIEW name RENAME TO ...` as the statement about tables that the parser knows.
+fn as_table(piece: &Piece) -> Option<String> {
+    let is = |at: usize, word: &str| {
+        let token = piece.tokens.get(at).map(|t| &t.token);
+        matches!(token, Some(Token::Word(w)) if w.quote_style.is_none()
+            && w.value.eq_ignore_ascii_case(word))
+    };
+    if !(is(0, "ALTER") && is(1, "VIEW") && (2..piece.tokens.len()).any(|at| is(at, "RENAME"))) {
+        return None;
+    }
+    let (before, after) = (piece.in_place(0, 1), piece.source(2, piece.tokens.len()));
+    Some(format!("{before} TABLE {after}"))
 }
 
 impl<'s> Planner<'s> {

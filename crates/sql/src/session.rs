@@ -78,6 +78,8 @@ pub struct SqlSession {
     pub(super) seen: Seen,
     /// Whether its engine may have other sessions.
     pub(super) served: bool,
+    /// What its temporary tables are known by.
+    pub(super) owner: u64,
     pub(super) running: Running,
     /// The work of its statements, if somebody asked for that.
     pub(super) work: WorkLog,
@@ -107,6 +109,7 @@ impl SqlSession {
             shared: Arc::new(Shared::new(settings.clone())),
             seen: Seen::default(),
             served: false,
+            owner: 0,
             settings,
             storage: Storage {
                 topology: Arc::new(options.topology),

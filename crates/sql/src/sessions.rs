@@ -54,6 +54,7 @@ impl SharedEngine {
             storage: first.storage.clone(),
             pool: first.pool.clone(),
             drive: first.drive.clone(),
+            owner: shared.new_owner(),
             shared,
             seen,
             served: true,
@@ -91,6 +92,7 @@ impl SqlSession {
             shared: Arc::clone(&self.shared),
             seen: self.seen,
             served: true,
+            owner: self.owner,
             running: Running::default(),
             work: WorkLog::default(),
         }

@@ -30,6 +30,8 @@ pub(super) struct Shared {
     settings: Mutex<(u64, SessionSettings)>,
     /// Changes of tables and views.
     changes: AtomicU64,
+    /// Sessions so far.
+    owners: AtomicU64,
     /// Names that statements hold which change what has them.
     held: Mutex<BTreeSet<String>>,
     let_go: Condvar,
@@ -66,6 +68,7 @@ impl Shared {
             reads: Mutex::default(),
             settings: Mutex::new((0, settings)),
             changes: AtomicU64::new(0),
+            owners: AtomicU64::new(0),
             held: Mutex::default(),
             let_go: Condvar::new(),
         }
@@ -115,6 +118,11 @@ impl Shared {
         let mut settings = lock(&self.settings);
         settings.1.follow(own);
         settings.0 += 1;
+    }
+
+    /// A number that no other session has.
+    pub fn new_owner(&self) -> u64 {
+        1 + self.owners.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Counts a change of a table or view.

@@ -55,11 +55,6 @@ impl SqlSession {
                 "expected columns in brackets, or AS and a query (CREATE TABLE name AS SELECT ...)",
             ));
         }
-        if table.temporary {
-            return Err(SqlError::input(
-                "every table lasts as long as this session; leave out TEMPORARY",
-            ));
-        }
         check_either(table.or_replace, table.if_not_exists)?;
         if table.if_not_exists && self.catalog.get(name).is_some() {
             return Ok(said(format!("table {name} exists already"), start));
@@ -90,6 +85,13 @@ impl SqlSession {
         let (stored, times) = stored?;
         self.work.stored(&stored, bytes as u64, times.encoding);
         let loaded = self.register(name, stored, watch)?;
+        if self.running.owner.is_some() {
+            let rules = Rules {
+                owner: self.running.owner,
+                ..Rules::default()
+            };
+            self.catalog.set_rules(name, Arc::new(rules));
+        }
         timing.running += storing.elapsed();
         Ok(Outcome {
             rows: None,

@@ -6,19 +6,19 @@
 
 use super::error::SqlError;
 use super::planner::{Planner, parse};
-use super::script::Piece;
+use super::script::{Piece, split};
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{Result, plan_err};
+use datafusion::common::{Result, TableReference, plan_err};
 use datafusion::logical_expr::{CreateView, DdlStatement, Expr, LogicalPlan, TableType};
 use datafusion::optimizer::Analyzer;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::Statement as Ast;
+use datafusion::sql::sqlparser::ast::{Ident, Statement as Ast};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -81,6 +81,32 @@ impl Views {
         let piece = piece.clone();
         self.lock().insert(name.clone(), View { piece, names });
         Ok(name)
+    }
+
+    /// Gives a view another name. Its readers are still as before.
+    ///
+    /// # Errors
+    /// The name that it had is that of no view.
+    pub fn rename(&mut self, planner: Planner<'_>, old: &str, new: &str) -> Result<(), SqlError> {
+        let catalog = planner.catalog();
+        let none = || SqlError::input(format!("there is no view {old}"));
+        let piece = self.lock().get(old).map(|view| view.piece.clone());
+        let piece = named(planner, &piece.ok_or_else(none)?, &catalog.reference(new))?;
+        let context = catalog.engine().context();
+        let provider = context
+            .deregister_table(catalog.reference(old))
+            .map_err(|e| SqlError::running(&e))?;
+        let planned = plan(planner, &piece).and_then(|view| register(planner, new, view));
+        if let (Err(_), Some(broken)) = (planned, provider) {
+            // One that cannot be read keeps the reason, and can have another name all the same.
+            let moved = context.register_table(catalog.reference(new), broken);
+            moved.map_err(|e| SqlError::running(&e))?;
+        }
+        let mut views = self.lock();
+        if let Some(view) = views.remove(old) {
+            views.insert(new.to_owned(), View { piece, ..view });
+        }
+        Ok(())
     }
 
     /// Plans the views that read `changed` again, in dependency order.
@@ -159,6 +185,22 @@ impl Views {
         }
         levels
     }
+}
+
+/// The statement of a view with another name in it.
+fn named(planner: Planner<'_>, piece: &Piece, name: &TableReference) -> Result<Piece, SqlError> {
+    let no_view = || SqlError::failed("it is no view any more");
+    let Parsed::Statement(ast) = parse(planner.catalog().engine(), piece)? else {
+        return Err(no_view());
+    };
+    let Ast::CreateView(mut view) = *ast else {
+        return Err(no_view());
+    };
+    let parts = name.schema().into_iter().chain([name.table()]);
+    let parts: Vec<Ident> = parts.map(|part| Ident::with_quote('"', part)).collect();
+    view.name = parts.into();
+    let text = Ast::CreateView(view).to_string();
+    split(&text)?.into_iter().next().ok_or_else(no_view)
 }
 
 fn plan(planner: Planner<'_>, piece: &Piece) -> Result<CreateView, SqlError> {

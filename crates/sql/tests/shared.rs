@@ -400,3 +400,51 @@ fn a_statement_that_waits_for_others_too_long_fails_and_the_others_do_not() {
         3000
     );
 }
+
+#[test]
+fn temporary_tables_end_with_their_session_and_what_was_made_in_their_place_stays() {
+    let engine = engine(AdmissionOptions::default());
+    let (mut one, mut two) = (engine.session(), engine.session());
+    run(&mut one, MADE).unwrap();
+    run(&mut one, "CREATE SCHEMA s").unwrap();
+    assert!(!one.has_temporary_tables());
+    for made in [
+        "CREATE TEMPORARY TABLE a AS SELECT a FROM t",
+        "CREATE TEMP TABLE s.b (a BIGINT PRIMARY KEY)",
+        "CREATE TEMP TABLE renamed AS SELECT 1 AS a",
+        "CREATE TEMP TABLE dropped AS SELECT 1 AS a",
+        "CREATE TEMP TABLE IF NOT EXISTS t AS SELECT 1 AS a",
+    ] {
+        run(&mut one, made).unwrap();
+    }
+    run(&mut one, "INSERT INTO a SELECT * FROM t").unwrap();
+    run(&mut one, "INSERT INTO s.b VALUES (1); VACUUM a").unwrap();
+    run(&mut one, "ALTER TABLE renamed RENAME TO other").unwrap();
+    assert_eq!(number(&mut two, "SELECT sum(a) FROM a"), 12);
+    // Another session drops one and makes a table of that name, and one of its own.
+    run(&mut two, "DROP TABLE dropped").unwrap();
+    run(&mut two, "CREATE TABLE dropped AS SELECT 5 AS a").unwrap();
+    run(&mut two, "CREATE TEMP TABLE of_two AS SELECT 6 AS a").unwrap();
+    run(&mut two, "CREATE VIEW v AS SELECT a FROM a").unwrap();
+    one.fork()
+        .drop_temporary_tables(&Silent::default())
+        .unwrap();
+    assert!(!one.has_temporary_tables() && two.has_temporary_tables());
+    let left: Vec<String> = two.tables().into_iter().map(|t| t.name).collect();
+    for (name, there) in [
+        ("a", false),
+        ("s.b", false),
+        ("renamed", false),
+        ("other", false),
+        ("t", true),
+        ("dropped", true),
+        ("of_two", true),
+    ] {
+        assert_eq!(left.iter().any(|t| t == name), there, "{name}: {left:?}");
+    }
+    let told = run(&mut two, "SELECT * FROM v").unwrap_err().to_string();
+    assert!(told.contains("cannot be read any more"), "{told}");
+    let replaced = "CREATE OR REPLACE TEMP TABLE t AS SELECT 1 AS a";
+    let told = run(&mut two, replaced).unwrap_err().to_string();
+    assert!(told.contains("OR REPLACE"), "{told}");
+}

@@ -9,7 +9,7 @@ mod trial;
 
 use crate::everything::build_tests;
 use crate::python::environment;
-use crate::wheel::{PACKAGES, VENV};
+use crate::wheel::{ENGINE, MODEL, PACKAGES, VENV};
 use anyhow::{Context, Result, bail, ensure};
 use stage::Content;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const PROFILE: &str = "dist";
 
 const USAGE: &str = "usage: cargo xtask deb [--profile NAME | --binary FILE --libraries FOLDER] \
                      [--try]\n\
-                     \x20      cargo xtask wheel [--profile NAME]";
+                     \x20      cargo xtask wheel [--model] [--profile NAME]";
 
 /// What the arguments of `deb` and `wheel` say.
 #[derive(Debug, Default, PartialEq)]
@@ -34,6 +34,8 @@ struct Args {
     libraries: Option<PathBuf>,
     /// Also install the packages in an empty system.
     tries: bool,
+    /// The wheel of the model alone.
+    model: bool,
 }
 
 impl Args {
@@ -41,9 +43,16 @@ impl Args {
         let mut args = Args::default();
         let mut words = words.iter();
         while let Some(name) = words.next() {
-            if name == "--try" {
-                args.tries = true;
-                continue;
+            match name.as_str() {
+                "--try" => {
+                    args.tries = true;
+                    continue;
+                }
+                "--model" => {
+                    args.model = true;
+                    continue;
+                }
+                _ => {}
             }
             let value = words.next();
             let value = value.with_context(|| format!("{name} has no value\n{USAGE}"))?;
@@ -81,6 +90,7 @@ pub fn run(shell: &Shell, words: &[String]) -> Option<Result<()>> {
 }
 
 fn debs(shell: &Shell, args: &Args) -> Result<()> {
+    ensure!(!args.model, "--model is for wheel\n{USAGE}");
     let content = match (&args.binary, &args.libraries) {
         (Some(binary), Some(libraries)) => Content::of(shell, binary, libraries)?,
         _ => built(shell, args.profile())?,
@@ -121,12 +131,12 @@ fn wheel(shell: &Shell, args: &Args) -> Result<()> {
     let python = environment(shell, VENV, &PACKAGES)?;
     let maturin = python.with_file_name("maturin");
     let profile = args.profile();
-    let manifest = "crates/python/Cargo.toml";
+    let package = if args.model { MODEL } else { ENGINE };
     let build = cmd!(
         shell,
         "{maturin} build --locked --profile {profile} --out {OUT}"
     );
-    Ok(build.args(["--manifest-path", manifest]).run()?)
+    Ok(build.args(["--manifest-path", &package.manifest()]).run()?)
 }
 
 /// Packs what the tests' build has made, installs it in an empty system, tries it and removes it.
@@ -155,6 +165,8 @@ mod tests {
     fn arguments_say_what_to_build_or_what_was_built() {
         assert_eq!(parse(&[]).unwrap().profile(), "dist");
         assert_eq!(parse(&["--profile", "dev"]).unwrap().profile(), "dev");
+        let model = parse(&["--model", "--profile", "dev"]).unwrap();
+        assert!(model.model && model.profile() == "dev");
         let both = parse(&["--binary", "b", "--libraries", "l"]).unwrap();
         assert_eq!(both.binary, Some(PathBuf::from("b")));
         for (words, part) in [

@@ -9,7 +9,7 @@ use std::process::Command;
 /// From the bottom up. A crate is in the lowest layer that its dependencies allow.
 ///
 /// Crates are split by what they cost to build: nothing below `engine` builds the SQL engine.
-pub(super) const LAYERS: [&[&str]; 9] = [
+pub(super) const LAYERS: [&[&str]; 10] = [
     &["agent", "corrections", "kernels", "testing", "text", "tpc"],
     &["lab", "model", "star", "topology", "tree", "workloads"],
     &["counters", "memory", "operators", "record"],
@@ -19,7 +19,8 @@ pub(super) const LAYERS: [&[&str]; 9] = [
     &["engine", "tune"],
     &["capi", "cluster", "sql", "suite"],
     &["cli", "sqlfuzz", "sqlsuite"],
-    &["python"],
+    &["python-calls"],
+    &["python", "python-model"],
 ];
 
 /// The only crates that may hold unsafe code, and so have lints of their own.

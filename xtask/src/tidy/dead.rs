@@ -16,8 +16,16 @@ use std::path::PathBuf;
 use syn::visit::{self, Visit};
 
 /// Binaries, what other languages call, and crates that only tests use as a whole.
-const NOT_LIBRARIES: [&str; 7] = [
-    "capi", "cli", "lab", "python", "sqlfuzz", "sqlsuite", "testing",
+const NOT_LIBRARIES: [&str; 9] = [
+    "capi",
+    "cli",
+    "lab",
+    "python",
+    "python-calls",
+    "python-model",
+    "sqlfuzz",
+    "sqlsuite",
+    "testing",
 ];
 
 struct Item {

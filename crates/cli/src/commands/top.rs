@@ -1,7 +1,5 @@
 //! `tierloom top`: the state of a running server in the terminal, again and again.
 
-mod screen;
-
 use crate::commands::agents::read;
 use crate::failure::Failure;
 use crate::{output, stop};
@@ -9,7 +7,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tierloom_metrics::Snapshot;
+use tierloom_metrics::{Snapshot, screen};
 use tierloom_text::Seconds;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, http::StatusCode};
@@ -62,7 +60,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 "{}\n",
                 serde_json::to_string(&now).map_err(Failure::runtime)?
             ),
-            false => screen::screen(&now, before.as_ref()),
+            false => screen(&now, before.as_ref()),
         };
         let start = if clears { CLEAR } else { "" };
         output::print(&format!("{start}{text}"))?;

@@ -134,8 +134,7 @@ class Explanation:
         return self._table.__arrow_c_schema__()
 
     def _texts(self) -> list[list[str]]:
-        rows = [["" if value is None else str(value) for value in row] for row in self.fetchall()]
-        return [[name for name, _ in self._columns], *rows]
+        return [[name for name, _ in self._columns], *self._table.texts()]
 
     def __str__(self) -> str:
         rows = self._texts()

@@ -11,7 +11,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tierloom import _native
+# Relative, since this file is the model of two packages.
+from . import _native
 
 __all__ = ["cost", "machine", "machines", "predict", "tune"]
 

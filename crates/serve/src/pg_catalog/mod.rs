@@ -65,6 +65,7 @@ pub(crate) fn add(engine: &SharedEngine) -> std::result::Result<(), ServeError> 
         classes: stream("pg_class")?,
         namespaces: stream("pg_namespace")?,
         attributes: stream("pg_attribute")?,
+        tables: stream("pg_tables")?,
         catalogs: Arc::clone(&catalogs),
         declarations: engine.declarations(),
         numbers: Arc::clone(&numbers),
@@ -75,6 +76,7 @@ pub(crate) fn add(engine: &SharedEngine) -> std::result::Result<(), ServeError> 
     let schemas = [
         (Made::Class, source.classes.schema().clone()),
         (Made::Attribute, source.attributes.schema().clone()),
+        (Made::Tables, source.tables.schema().clone()),
         (Made::Constraint, of_constraints(&table("pg_constraint")?)),
         (Made::Index, of_indexes(&table("pg_index")?)),
         (Made::Attrdef, table("pg_attrdef")?.schema()),
@@ -113,7 +115,7 @@ fn of_indexes(plain: &PgCatalogTable) -> SchemaRef {
 /// The schema `pg_catalog`.
 struct PgCatalog {
     plain: Arc<dyn SchemaProvider>,
-    made: [MadeTable; 5],
+    made: [MadeTable; 6],
     settings: Arc<dyn TableProvider>,
 }
 

@@ -17,10 +17,11 @@ use tierloom_sql::{Declaration, Declarations, TableSize};
 
 /// Where the catalog's tables get their rows from.
 pub(super) struct Source {
-    /// `pg_class`, `pg_namespace` and `pg_attribute` without keys.
+    /// `pg_class`, `pg_namespace` and `pg_attribute` without keys, and `pg_tables` with views.
     pub classes: Arc<dyn PartitionStream>,
     pub namespaces: Arc<dyn PartitionStream>,
     pub attributes: Arc<dyn PartitionStream>,
+    pub tables: Arc<dyn PartitionStream>,
     pub catalogs: Arc<dyn CatalogProviderList>,
     pub declarations: Declarations,
     pub numbers: Arc<Numbers>,
@@ -35,8 +36,8 @@ pub(super) struct Table {
     pub row: usize,
     pub number: i32,
     pub namespace: i32,
-    schema: String,
-    name: String,
+    pub schema: String,
+    pub name: String,
     pub columns: SchemaRef,
     pub declared: Declaration,
     /// `None` for views and system tables.

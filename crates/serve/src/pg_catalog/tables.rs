@@ -4,15 +4,15 @@ use super::rows::{
     Columns, filled, flags, number_lists, numbers, positions, shorts, text, together, with,
 };
 use super::state::{Constraint, Snapshot, Source, column, rows};
-use arrow::array::{Float64Array, Int32Array, RecordBatch, StringArray, UInt32Array};
-use arrow::compute::take_record_batch;
+use arrow::array::{BooleanArray, Float64Array, Int32Array, RecordBatch, StringArray, UInt32Array};
+use arrow::compute::{filter_record_batch, take_record_batch};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::common::cast::{as_boolean_array, as_int16_array, as_int32_array, as_string_array};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ use std::sync::Arc;
 pub(super) enum Made {
     Class,
     Attribute,
+    /// Tables without views.
+    Tables,
     Constraint,
     Index,
     Attrdef,
@@ -32,6 +34,7 @@ impl Made {
         match name.to_ascii_lowercase().as_str() {
             "pg_class" => Some(Made::Class),
             "pg_attribute" => Some(Made::Attribute),
+            "pg_tables" => Some(Made::Tables),
             "pg_constraint" => Some(Made::Constraint),
             "pg_index" => Some(Made::Index),
             "pg_attrdef" => Some(Made::Attrdef),
@@ -77,6 +80,10 @@ impl MadeTable {
             Made::Attribute => {
                 let attributes = rows(&self.source.attributes, &context).await?;
                 self.attributes(&now, &attributes)
+            }
+            Made::Tables => {
+                let tables = rows(&self.source.tables, &context).await?;
+                tables_alone(&now, &tables)
             }
             Made::Constraint => self.constraints(&now),
             Made::Index => self.indexes(&now),
@@ -269,6 +276,22 @@ impl MadeTable {
         ]);
         filled(&self.schema, all.len(), &given)
     }
+}
+
+/// Tables, of which `known` lists views too: dbt would drop those as tables.
+fn tables_alone(now: &Snapshot, known: &RecordBatch) -> Result<RecordBatch> {
+    let schemas = as_string_array(column(known, "schemaname")?)?;
+    let names = as_string_array(column(known, "tablename")?)?;
+    let listed = || schemas.iter().zip(names).map(|(s, n)| s.zip(n));
+    let named = |at: usize| (now.tables[at].schema.as_str(), now.tables[at].name.as_str());
+    let views = (0..now.tables.len()).filter(|at| now.tables[*at].size.is_none());
+    let views: BTreeSet<_> = views.map(named).collect();
+    let indexed: BTreeSet<_> = now.indexes().map(|index| named(index.table)).collect();
+    let has_index = listed().map(|name| name.is_some_and(|name| indexed.contains(&name)));
+    let given = Columns::from([("hasindex", flags(has_index.collect()))]);
+    let is_table = listed().map(|name| Some(!views.contains(&name?)));
+    let is_table: BooleanArray = is_table.collect();
+    Ok(filter_record_batch(&with(known, given)?, &is_table)?)
 }
 
 /// The numbers of the ways in which tables and indexes are stored.

@@ -1,11 +1,13 @@
 //! Real clients of PostgreSQL and Flight SQL against a server in this process: what they get, and
 //! what the server survives.
 
+mod dbt;
 mod faults;
 mod flight;
 mod flight_calls;
 mod jdbc;
 mod keys;
+mod libraries;
 mod metrics;
 mod programs;
 mod psql;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tierloom_counters::{Count, CountStep, Counters, FakeOpener};
 use tierloom_engine::EngineOptions;
 use tierloom_memory::{AnonymousNuma, PageSize};
-use tierloom_metrics::{FAMILIES, Snapshot, alerts, dashboard};
+use tierloom_metrics::{FAMILIES, Snapshot, alerts, dashboard, screen};
 use tierloom_serve::{Certificate, MetricsOptions, Passwords, ServeError, ServeOptions};
 use tierloom_sql::{CollectedRows, Generated, Silent, SqlOptions, SqlSession, split};
 use tierloom_topology::{SysRoot, Topology};
@@ -262,6 +262,58 @@ fn traffic_of_memory_is_shown_where_it_is_counted_and_why_where_it_is_not() {
             .traffic
             .is_empty()
     );
+}
+
+#[test]
+fn the_terminal_shows_traffic_as_the_page_does() {
+    let server = Server::with(counted("intel-2s-cxl", counting()), session());
+    let now = snapshot(&server);
+    // Two seconds before, nothing had been counted.
+    let mut before = now.clone();
+    before.at_seconds -= 2.0;
+    before.uptime_seconds -= 2.0;
+    for used in &mut before.traffic {
+        used.bytes = used.bytes.map(|_| 0.0);
+    }
+    let shown = screen(&now, Some(&before));
+    let row = |place: &str, direction: &str| -> Vec<String> {
+        let rows = shown.lines().map(|line| line.split('┆'));
+        let mut rows = rows.map(|cells| cells.map(|c| c.trim_matches([' ', '│']).to_owned()));
+        let found = rows.find_map(|cells| {
+            let cells: Vec<String> = cells.collect();
+            (cells[0] == place && cells.get(1)? == direction).then_some(cells)
+        });
+        found.unwrap_or_else(|| panic!("{place} {direction}:\n{shown}"))
+    };
+    let size = |bytes: f64| tierloom_text::Bytes(bytes as u64).rounded();
+    for used in &now.traffic {
+        let cells = row(&used.place, &used.direction);
+        let expected = match (used.bytes, &used.missing) {
+            (Some(bytes), _) => [
+                format!("{}/s", size(bytes / 2.0)),
+                size(bytes),
+                String::new(),
+            ],
+            (None, why) => {
+                let why = format!("not available: {}", why.as_ref().unwrap());
+                [String::new(), String::new(), why]
+            }
+        };
+        assert_eq!(cells[2..], expected, "{shown}");
+    }
+    let known = now.traffic.iter().filter(|used| used.bytes.is_some());
+    assert!(known.count() > 3 && !screen(&now, None).contains("B/s"));
+    // The headings of the page, whose own are in its script.
+    for word in ["place", "direction", "now", "since the start"] {
+        assert!(shown.contains(word) && tierloom_metrics::PAGE.contains(&format!("[\"{word}\"")));
+    }
+    let refused = Server::with(counted("empty-guest", FakeOpener::default()), session());
+    let state = snapshot(&refused);
+    let why = state.traffic[0].missing.clone().unwrap();
+    let shown = screen(&state, None);
+    assert!(shown.contains(&format!("not available: {why}")), "{shown}");
+    let uncounted = screen(&snapshot(&Server::with(watched(None), session())), None);
+    assert!(uncounted.contains("memory traffic") && uncounted.contains("not counted"));
 }
 
 #[test]

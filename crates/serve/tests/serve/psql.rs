@@ -362,3 +362,37 @@ fn settings_of_the_machine_and_its_files_are_for_operators() {
     let explained = printed(&run(&mut psql, "EXPLAIN PLACEMENT SELECT sum(a) FROM t"));
     assert!(explained.contains("t.a"), "{explained}");
 }
+
+#[test]
+fn names_of_three_parts_and_temporary_tables_are_those_of_postgresql() {
+    let server = Server::start();
+    let Some(mut psql) = server.psql("tester") else {
+        return;
+    };
+    let text = "CREATE TEMPORARY TABLE \"tierloom\".public.part AS
+            SELECT \"tierloom\".\"public\".\"t\".a FROM tierloom.public.t;
+        CREATE VIEW tierloom.public.seen AS SELECT * FROM tierloom.public.part;
+        ALTER VIEW tierloom.public.seen RENAME TO known;
+        SELECT sum(a) FROM \"tierloom\".\"public\".\"known\";
+        DROP VIEW tierloom.public.known";
+    let shown = printed(&run(psql.arg("-q"), text));
+    assert_eq!(shown, "6\n");
+    super::support::eventually(|| {
+        let mut psql = server.psql("tester").unwrap();
+        let part = "SELECT count(*) FROM information_schema.tables WHERE table_name = 'part'";
+        printed(&run(&mut psql, part)) == "0\n"
+    });
+    // A mistake has its place, and settings have names that begin in the same way.
+    let mut psql = server.psql("tester").unwrap();
+    let told = complaint(&run(
+        &mut psql,
+        "SELECT 1,\n  nothing FROM tierloom.public.t",
+    ));
+    assert!(
+        told.contains("LINE 2:   nothing FROM tierloom.public.t"),
+        "{told}"
+    );
+    let mut psql = server.psql("tester").unwrap();
+    let set = "SET tierloom.placement.t = 'cxl'; SHOW tierloom.placement.t";
+    assert!(printed(&run(&mut psql, set)).contains("cxl"));
+}

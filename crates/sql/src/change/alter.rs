@@ -1,6 +1,7 @@
 //! `ALTER TABLE`: columns, names, defaults and constraints.
 
 use super::super::error::SqlError;
+use super::super::planner::Planner;
 use super::super::session::SqlSession;
 use super::ask::Work;
 use super::assign::assigned;
@@ -31,6 +32,9 @@ impl SqlSession {
         let name = self.catalog.key(&named)?;
         if alter.if_exists && self.catalog.info(&name).is_none() {
             return Ok(format!("there is no table {name}"));
+        }
+        if self.views.contains(&name) {
+            return self.rename_view(&name, &named, &alter.operations);
         }
         let target = self.target(&alter.name)?;
         let table = self.in_one_group(&target, work.watch)?;
@@ -70,6 +74,27 @@ impl SqlSession {
         let name = self.catalog.key(&name)?;
         self.catalog.check_new_name(&name, false)?;
         Ok(name)
+    }
+
+    /// A view has a name and nothing else to change: its columns are those of its query.
+    fn rename_view(
+        &mut self,
+        name: &str,
+        named: &TableReference,
+        operations: &[AlterTableOperation],
+    ) -> Result<String, SqlError> {
+        let [AlterTableOperation::RenameTable { table_name }] = operations else {
+            return Err(SqlError::input(format!(
+                "{name} is a view, of which ALTER changes only the name (RENAME TO); \
+                 CREATE OR REPLACE VIEW changes its query"
+            )));
+        };
+        let new = self.new_name(table_name, named)?;
+        let planner = Planner::new(&self.catalog, &self.running);
+        self.views.rename(planner, name, &new)?;
+        self.bind(name);
+        self.bind(&new);
+        Ok(format!("view {name} is now {new}"))
     }
 
     fn rename(

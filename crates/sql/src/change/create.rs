@@ -25,12 +25,6 @@ impl SqlSession {
     ) -> Result<String, SqlError> {
         let named = reference(&table.name)?;
         let name = self.catalog.key(&named)?;
-        if table.temporary {
-            return Err(SqlError::input(
-                "Temporary tables not supported: every table lasts as long as this session; leave out \
-                 TEMPORARY",
-            ));
-        }
         check_either(table.or_replace, table.if_not_exists)?;
         if table.if_not_exists && self.catalog.get(&name).is_some() {
             return Ok(format!("table {name} exists already"));
@@ -40,6 +34,7 @@ impl SqlSession {
         check_names(schema.fields().iter().map(|field| field.name()))?;
         let mut rules = rules_of(named.table(), &table.columns, &table.constraints)?;
         rules.levels = self.running.levels;
+        rules.owner = self.running.owner;
         let table_name = (name.as_str(), named.table());
         let target = self.new_target(table_name, &schema, rules, work)?;
         self.check_declared(&target, work)?;

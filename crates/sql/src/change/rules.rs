@@ -22,6 +22,8 @@ pub(in super::super) struct Rules {
     pub most_chars: BTreeMap<String, u64>,
     /// Upper bound of the nesting depth of its expressions.
     pub levels: usize,
+    /// The session with which the table ends.
+    pub owner: Option<u64>,
 }
 
 /// Columns whose values together are there once; rows with a NULL among them do not count.

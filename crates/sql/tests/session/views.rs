@@ -83,3 +83,41 @@ fn a_view_cannot_read_itself_and_other_engines_keep_views() {
     run(&mut session, "create or replace table t as select 2 as a").unwrap();
     assert_eq!(text(&mut session, "select a from w"), "2");
 }
+
+#[test]
+fn a_view_with_another_name_reads_the_same_and_its_old_name_is_free() {
+    let mut session = session();
+    run(
+        &mut session,
+        "create table t as select value as a from range(4);
+         create view w as select a from t;
+         create view v as select a from w;
+         alter view w rename to x",
+    )
+    .unwrap();
+    assert_eq!(number(&mut session, "select sum(a) from x"), 6);
+    let message = error(&mut session, SUM);
+    assert!(message.contains("cannot be read any more"), "{message}");
+    run(&mut session, "create view w as select a + 1 as a from x").unwrap();
+    assert_eq!(number(&mut session, SUM), 10);
+    // It still follows its table, and one that cannot be read can be put aside.
+    run(&mut session, "create or replace table t as select 5 as a").unwrap();
+    assert_eq!(number(&mut session, SUM), 6);
+    run(
+        &mut session,
+        "drop table t; create schema s; alter table x rename to s.aside",
+    )
+    .unwrap();
+    assert!(error(&mut session, "select * from s.aside").contains("cannot be read any more"));
+    run(&mut session, "create table t as select 7 as a").unwrap();
+    assert_eq!(number(&mut session, "select sum(a) from s.aside"), 7);
+    for (text, part) in [
+        ("alter view v rename to t", "there is a table t already"),
+        ("alter view absent rename to b", "absent"),
+        ("alter table v add column b int", "CREATE OR REPLACE VIEW"),
+    ] {
+        let message = error(&mut session, text);
+        assert!(message.contains(part), "{text}: {message}");
+    }
+    run(&mut session, "drop view s.aside").unwrap();
+}

@@ -1,8 +1,8 @@
-//! A state of a server as text for a terminal.
+//! A state of a server as text for a terminal, in the words of the page.
 
+use crate::{SessionUse, Snapshot, TableUse, TrafficUse};
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write;
-use tierloom_metrics::{SessionUse, Snapshot, TableUse};
 use tierloom_text::Bytes;
 
 /// Tables that are shown, those that take most.
@@ -24,6 +24,7 @@ pub fn screen(now: &Snapshot, before: Option<&Snapshot>) -> String {
         }
     };
     part("nodes", Some(nodes(now)));
+    part("memory traffic", Some(traffic(now, before)));
     part("operator memory", classes(now));
     part("clients", sessions(now));
     part("tables", tables(now, before));
@@ -106,6 +107,35 @@ fn nodes(now: &Snapshot) -> Table {
         ]);
     }
     table
+}
+
+/// Traffic of each socket and device; one that cannot be counted says why.
+fn traffic(now: &Snapshot, before: Option<&Snapshot>) -> Table {
+    let header = ["place", "direction", "now", "since the start", ""];
+    let mut table = table(header, &[2, 3]);
+    for used in &now.traffic {
+        let missing = || format!("not available: {}", used.missing.as_deref().unwrap_or(""));
+        table.add_row([
+            printable(&used.place),
+            used.direction.clone(),
+            flow(used, before, now).unwrap_or_default(),
+            used.bytes.map_or_else(String::new, |b| size(b as u64)),
+            used.bytes.map_or_else(missing, |_| String::new()),
+        ]);
+    }
+    if now.traffic.is_empty() {
+        table.add_row(["not counted"]);
+    }
+    table
+}
+
+/// Bytes per second between the two states.
+fn flow(used: &TrafficUse, before: Option<&Snapshot>, now: &Snapshot) -> Option<String> {
+    let before = before?;
+    let same = |last: &&TrafficUse| last.place == used.place && last.direction == used.direction;
+    let bytes = used.bytes? - before.traffic.iter().find(same)?.bytes?;
+    let rate = bytes.max(0.0) / seconds_between(before, now)?;
+    Some(format!("{}/s", size(rate.round() as u64)))
 }
 
 fn classes(now: &Snapshot) -> Option<Table> {
@@ -248,7 +278,7 @@ fn decisions(now: &Snapshot) -> Option<Table> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tierloom_metrics::{NodeUse, StatementCount};
+    use crate::{NodeUse, StatementCount};
 
     fn at(seconds: f64, done: u64, read_bytes: u64) -> Snapshot {
         Snapshot {

@@ -1,11 +1,8 @@
-//! The model and reports: functions without a connection.
+//! Documents of the model, and machine profiles.
 
 use super::error::{self, Error};
 use pyo3::prelude::*;
-use std::path::PathBuf;
 use tierloom_model::profiles;
-use tierloom_record::RecordSet;
-use tierloom_report::{ReportOptions, render};
 
 /// The JSON document of `predict`, `tune` or `cost` with arguments as on the command line.
 #[pyfunction]
@@ -31,17 +28,4 @@ pub fn machines(py: Python<'_>) -> PyResult<Vec<(String, String)>> {
 pub fn machine(py: Python<'_>, name: &str) -> PyResult<String> {
     let machine = profiles::load(name).map_err(|e| error::input(py, None, e))?;
     machine.to_yaml().map_err(|e| Error::new_err(e.to_string()))
-}
-
-/// An HTML report of files of records.
-#[pyfunction]
-#[pyo3(signature = (paths, title=None))]
-pub fn report(py: Python<'_>, paths: Vec<PathBuf>, title: Option<String>) -> PyResult<String> {
-    let made = py.detach(|| {
-        let sets = paths.iter().map(|path| RecordSet::read(path));
-        let all = RecordSet::merged(sets.collect::<Result<Vec<_>, _>>()?);
-        Ok(render(&all, &ReportOptions { title }))
-    });
-    let html = made.map_err(|e: tierloom_record::RecordError| error::failure(py, e.into()))?;
-    html.map_err(|e| Error::new_err(e.to_string()))
 }

@@ -1,0 +1,1 @@
+../../../python/python/tierloom/model.py
