@@ -203,6 +203,10 @@ impl LocalWork {
     }
 }
 
+/// A plan and the context of its execution, which is one although each partition is asked for under
+/// a context of its own: keys of joins reach scans of the same execution.
+type Operators = (Arc<dyn ExecutionPlan>, Arc<TaskContext>);
+
 /// Runs a node plan over shards of this node, or a final plan over inputs.
 ///
 /// A node plan has as many partitions as it has shards, because the scheduler counts so; which rows
@@ -214,7 +218,7 @@ pub(crate) struct LocalPlanExec {
     properties: Arc<PlanProperties>,
     /// Made when the first partition starts, so that a missing shard fails the task and not the
     /// executor's reading of it.
-    operators: Mutex<Option<Arc<dyn ExecutionPlan>>>,
+    operators: Mutex<Option<Operators>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -251,13 +255,13 @@ impl LocalPlanExec {
         self.properties.output_partitioning().partition_count()
     }
 
-    fn operators(&self) -> Result<Arc<dyn ExecutionPlan>> {
+    fn operators(&self, context: &TaskContext) -> Result<Operators> {
         let mut made = self
             .operators
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(plan) = &*made {
-            return Ok(Arc::clone(plan));
+        if let Some(operators) = &*made {
+            return Ok(operators.clone());
         }
         let mut plan = self.work.operators(&self.inputs)?;
         if plan.schema().fields().len() != self.schema.fields().len() {
@@ -268,8 +272,9 @@ impl LocalPlanExec {
             // All of them at the same time.
             plan = Arc::new(CoalescePartitionsExec::new(plan));
         }
-        *made = Some(Arc::clone(&plan));
-        Ok(plan)
+        let operators = (plan, self.work.context(context));
+        *made = Some(operators.clone());
+        Ok(operators)
     }
 }
 
@@ -329,8 +334,7 @@ impl ExecutionPlan for LocalPlanExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let plan = self.operators()?;
-        let context = self.work.context(&context);
+        let (plan, context) = self.operators(&context)?;
         let count = plan.output_partitioning().partition_count();
         let mine = (partition..count).step_by(self.partitions().max(1));
         let streams = mine.map(|inner| plan.execute(inner, Arc::clone(&context)));

@@ -142,7 +142,7 @@ mod tests {
         ) {
             let mut codes: Vec<u32> = Vec::new();
             for (low, span, empty) in zones {
-                let code = |at: u32| match (empty || at % 7 == 0, nullable) {
+                let code = |at: u32| match (empty || at.is_multiple_of(7), nullable) {
                     (true, true) => 0,
                     _ => low + at % (span + 1),
                 };

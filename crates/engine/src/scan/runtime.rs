@@ -4,6 +4,7 @@ use super::code_filter::CodeFilter;
 use super::keys::KeyCollector;
 use crate::table::PlacedTable;
 use datafusion::execution::TaskContext;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use tokio::sync::watch;
 
@@ -20,6 +21,8 @@ pub(crate) struct RuntimeFilter {
 #[derive(Debug, Default)]
 pub(crate) struct ExecutionKeys {
     collected: OnceLock<KeyCollector>,
+    /// Whether a build side collects them.
+    begun: AtomicBool,
     /// Whether the keys are known, or will never be.
     settled: watch::Sender<bool>,
     compiled: Mutex<Vec<KeysOfColumn>>,
@@ -44,7 +47,9 @@ impl RuntimeFilter {
     ///
     /// A build side that is executed again has keys of its own.
     pub fn begin(&self, context: &Arc<TaskContext>) -> Arc<ExecutionKeys> {
-        self.find(context, |run| run.collected.get().is_none())
+        let run = self.find(context, |run| run.collected.get().is_none());
+        run.begun.store(true, Ordering::Release);
+        run
     }
 
     fn find(
@@ -85,8 +90,13 @@ impl ExecutionKeys {
         self.settled.send_replace(true);
     }
 
-    /// Returns once that has been said.
+    /// Returns once that has been said, or at once if nobody will say it: the build side may run
+    /// elsewhere, under another context.
     pub async fn wait(&self) {
+        // A join begins its build side before its probe side.
+        if !self.begun.load(Ordering::Acquire) {
+            return;
+        }
         // It fails when the sender is gone, which `self` has.
         drop(self.settled.subscribe().wait_for(|settled| *settled).await);
     }

@@ -280,13 +280,16 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
     Ok(lowered)
 }
 
+/// A side of a join and its key.
+type KeyedSide<'s> = (&'s Arc<dyn ExecutionPlan>, &'s Arc<dyn PhysicalExpr>);
+
 /// Whether the left of two sides of a join is the fact side.
 ///
 /// The planner chooses the build side by estimated output. For fusion the fact side is that with
 /// the largest base table, unless the key of the other one occurs several times and filters leave
 /// out rows of this one: there may be more customers of all kinds than sales.
-fn is_fact([left, right]: [(&Arc<dyn ExecutionPlan>, &Arc<dyn PhysicalExpr>); 2]) -> bool {
-    let is_dimension = |(side, key): (&Arc<dyn ExecutionPlan>, &Arc<dyn PhysicalExpr>)| {
+fn is_fact([left, right]: [KeyedSide<'_>; 2]) -> bool {
+    let is_dimension = |(side, key): KeyedSide<'_>| {
         let key = key.downcast_ref::<Column>();
         key.is_some_and(|key| is_unique(side, key.index()))
     };
