@@ -76,7 +76,9 @@ async fn pass_on(
     arrivals: &mut BoxStream<'static, Result<Arrival, Status>>,
     send: mpsc::Sender<Part>,
 ) -> Result<(), Status> {
+    let mut batches = 0;
     while let Some(arrival) = arrivals.try_next().await? {
+        batches += 1;
         let Arrival::Batch(batch) = arrival else {
             return Err(Status::invalid_argument(
                 "the columns changed among the rows",
@@ -86,6 +88,13 @@ async fn pass_on(
             // What is wrong, the thread says.
             return Ok(());
         }
+    }
+    // A client whose source of rows fails may end its stream as if all had come. Without a batch
+    // that would be taken for a table without rows, which has an empty one.
+    if batches == 0 {
+        return Err(Status::invalid_argument(
+            "the stream ended without a batch; a table without rows is sent as an empty batch",
+        ));
     }
     let _ = send.send(Part::End).await;
     Ok(())

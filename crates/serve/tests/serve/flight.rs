@@ -240,9 +240,11 @@ with connect() as c, c.cursor() as cur:
             assert False
         except (adbc_driver_manager.Error, ValueError, OSError):
             pass
-    assert count(cur, "arrived")[0] == 10
+    arrived = count(cur, "arrived")
+    assert arrived[0] == 10, arrived
     cur.execute("SELECT count(*) FROM information_schema.tables WHERE table_name = 'never'")
-    assert cur.fetchone() == (0,)
+    never = cur.fetchone()
+    assert never == (0,), never
 print("done")
 "#,
     ) else {
