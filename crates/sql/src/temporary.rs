@@ -29,7 +29,8 @@ impl SqlSession {
         }
         if !self.served {
             return Err(SqlError::input(
-                "every table lasts as long as this session; leave out TEMPORARY",
+                "Temporary tables not supported: every table lasts as long as this session; leave out \
+                 TEMPORARY",
             ));
         }
         if table.or_replace {
