@@ -20,7 +20,7 @@ use datafusion::object_store::ObjectStore;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
-    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+    Boundedness, EmissionType, ReplaceChildrenOptions,
 };
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{
@@ -231,13 +231,7 @@ impl ExecutionPlan for FinalPlanExec {
         Ok(Arc::new(FinalPlanExec::new(plan, schema, inputs)))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        inputs: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(inputs, recompute)
-    }
+    tierloom_corrections::with_new_children!();
 
     fn execute(
         &self,

@@ -6,7 +6,7 @@ use crate::error::ClusterError;
 use crate::explain::{described, placement_of};
 use crate::link::Link;
 use crate::map::ClusterMap;
-use crate::planner::{VisibleTables, levels_of};
+use crate::planner::VisibleTables;
 use crate::scan::ClusterTable;
 use crate::session::ClusterSession;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
@@ -17,12 +17,10 @@ use datafusion::datasource::source_as_provider;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_expr::EquivalenceProperties;
-use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
 use datafusion::prelude::SessionContext;
 use futures::{TryStreamExt, stream};
@@ -30,7 +28,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tierloom_engine::stack;
 use tierloom_sql::{Elsewhere, SqlError, TableSize};
 
 /// The tables of a cluster. Its connections are kept from one statement to the next.
@@ -46,7 +43,7 @@ struct ServedTables {
 #[derive(Default)]
 struct Known {
     map: Arc<ClusterMap>,
-    /// ServedTables as sessions have them. One that nobody can read now stays as it was.
+    /// Tables as sessions have them. One that nobody can read now stays as it was.
     tables: BTreeMap<String, ClusterTable>,
 }
 
@@ -263,8 +260,7 @@ impl Asked {
     /// What is asked for, with the columns that were announced.
     fn batches(&self, stop: &(dyn Fn() -> bool + Sync)) -> Result<Vec<RecordBatch>, ClusterError> {
         let session = self.tables.session()?;
-        let levels = levels_of(&self.query);
-        let planned = stack::with(levels, || session.planned(&self.query, stop))?;
+        let planned = session.planned(&self.query, stop)?;
         if self.is_explained {
             let text = |text: String| Arc::new(StringArray::from(vec![text])) as ArrayRef;
             let plan = text(described(&planned.plan, &session.map));
@@ -322,31 +318,7 @@ impl ExecutionPlan for ClusterExec {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
+    tierloom_corrections::without_inputs!();
 
     fn execute(
         &self,

@@ -5,7 +5,7 @@ use crate::error::ClusterError;
 use crate::holders::{able, groups};
 use crate::link::Link;
 use crate::map::{ClusterMap, NodeState, executor_id};
-use crate::planner::{ClusterPlanner, Planned};
+use crate::planner::{ClusterPlanner, Planned, levels_of};
 use crate::registry::SILENCE;
 use crate::scan::InputExec;
 use crate::spread::{Distributed, NodePlan};
@@ -24,6 +24,7 @@ use futures::future::try_join_all;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
+use tierloom_engine::stack;
 use tierloom_sql::with_pauses;
 use tokio::task::JoinSet;
 
@@ -81,14 +82,16 @@ impl<'a> ClusterSession<'a> {
         query: &LogicalPlan,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Arc<Planned>, ClusterError> {
-        self.planner.check_tables(query)?;
-        if let Some(kept) = self.planner.kept_of(query) {
-            return Ok(kept);
-        }
-        let plan = self.without_subqueries(query.clone(), stop)?;
-        let planned = Arc::new(self.planner.distributed(plan, stop)?);
-        self.planner.keep_of(query, &planned);
-        Ok(planned)
+        stack::with(levels_of(query), || {
+            self.planner.check_tables(query)?;
+            if let Some(kept) = self.planner.kept_of(query) {
+                return Ok(kept);
+            }
+            let plan = self.without_subqueries(query.clone(), stop)?;
+            let planned = Arc::new(self.planner.distributed(plan, stop)?);
+            self.planner.keep_of(query, &planned);
+            Ok(planned)
+        })
     }
 
     /// The rows of a plan.

@@ -30,6 +30,7 @@ mod null_in;
 mod null_rules;
 mod numbers;
 mod one_row;
+mod operator;
 mod ordered_aggregates;
 mod outer_types;
 mod output_order;

@@ -11,7 +11,7 @@
 mod decode;
 mod zones;
 
-pub(crate) use zones::ZONE_ROWS;
+pub(crate) use zones::zones_of;
 
 use crate::EngineError;
 use arrow::array::{Array, ArrayRef, make_comparator, new_null_array};

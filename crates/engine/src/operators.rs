@@ -65,16 +65,9 @@ impl<'p> Role<'p> {
             Role::Scan(scan)
         } else if let Some(filter) = plan.downcast_ref::<FilterExec>() {
             Role::Filter(filter)
-        } else if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        } else if let Some(join) = join_of(plan) {
             Role::HashJoin(join)
-        } else if let Some(join) = plan.downcast_ref::<BigJoinExec>() {
-            Role::HashJoin(join.join())
-        } else if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-            Role::aggregate(aggregate)
-        } else if let Some(Ok(aggregate)) = plan
-            .downcast_ref::<BigAggregateExec>()
-            .map(BigAggregateExec::aggregate)
-        {
+        } else if let Some(aggregate) = aggregate_of(plan) {
             Role::aggregate(aggregate)
         } else if let Some(star) = plan.downcast_ref::<StarExec>() {
             Role::Star(star)

@@ -37,25 +37,18 @@ pub(crate) fn unchanged(
 }
 
 /// The number of values that a column of a scan has.
-pub(crate) fn values(scan: &PlacedScanExec, column: usize) -> Option<usize> {
-    let column = *scan.projection().get(column)?;
+pub(crate) fn values(scan: &PlacedScanExec, column: usize) -> Precision<usize> {
     let statistics = scan.table().statistics();
-    let values = &statistics.column_statistics.get(column)?.distinct_count;
-    values.get_value().copied()
+    let column = scan.projection().get(column);
+    let known = column.and_then(|column| statistics.column_statistics.get(*column));
+    known.map_or(Precision::Absent, |known| known.distinct_count)
 }
 
 /// Whether no two rows of `plan` have the same value in a column, and none has NULL: the column of
 /// a table in which all values differ.
 pub(crate) fn is_unique(plan: &Arc<dyn ExecutionPlan>, column: usize) -> bool {
-    let Some(scan) = plan.downcast_ref::<PlacedScanExec>() else {
-        let input = unchanged(plan, column);
-        return input.is_some_and(|(input, column)| is_unique(input, column));
-    };
-    let table = scan.table();
-    let statistics = table.statistics();
-    let column = scan.projection().get(column);
-    column.is_some_and(|column| {
-        let of = &statistics.column_statistics[*column];
-        of.distinct_count == Precision::Exact(table.rows())
-    })
+    match plan.downcast_ref::<PlacedScanExec>() {
+        Some(scan) => values(scan, column) == Precision::Exact(scan.table().rows()),
+        None => unchanged(plan, column).is_some_and(|(input, column)| is_unique(input, column)),
+    }
 }

@@ -4,7 +4,7 @@
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::borrow::Cow;
-use tierloom_sql::{Piece, SqlError, split};
+use tierloom_sql::{Piece, SqlError, is_word, split};
 
 /// What `current_database()` answers.
 const DATABASE: &str = "tierloom";
@@ -42,7 +42,7 @@ fn without_database(text: &str) -> Cow<'_, str> {
 }
 
 fn is_of_settings(token: &TokenWithSpan) -> bool {
-    OF_SETTINGS.iter().any(|word| is_word(token, word))
+    OF_SETTINGS.iter().any(|word| is_word(&token.token, word))
 }
 
 /// Whether a name of at least three parts begins here, with the database.
@@ -65,12 +65,6 @@ fn tokens(text: &str) -> Option<Vec<TokenWithSpan>> {
     let mut tokens = tokens.ok()?;
     tokens.retain(|t| !matches!(t.token, Token::Whitespace(_) | Token::EOF));
     Some(tokens)
-}
-
-/// Whether a token is this word, in any case and without quotes.
-fn is_word(token: &TokenWithSpan, word: &str) -> bool {
-    matches!(&token.token, Token::Word(w)
-        if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
 }
 
 /// The text with spaces in the place of `tokens`, each of which is on one line.

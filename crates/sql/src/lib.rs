@@ -84,4 +84,5 @@ pub use session::{Loaded, SqlOptions, SqlSession};
 pub use sessions::SharedEngine;
 pub use source::{CsvOptions, Source};
 pub use staged::{Staged, staged};
+pub use statement::is_word;
 pub use whole_file::WholeFile;

@@ -6,11 +6,11 @@ use super::checks;
 use super::error::SqlError;
 use super::run::Watch;
 use super::script::Piece;
+use super::statement::is_word;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::tokenizer::Token;
 use std::sync::Arc;
 use tierloom_engine::{Engine, EngineError, PlannedQuery};
 use tierloom_metrics::Kind;
@@ -58,9 +58,8 @@ pub(super) fn parse(engine: &Engine, piece: &Piece) -> Result<Parsed, SqlError> 
 /// `ALTER VIEW name RENAME TO ...` as the statement about tables that the parser knows.
 fn as_table(piece: &Piece) -> Option<String> {
     let is = |at: usize, word: &str| {
-        let token = piece.tokens.get(at).map(|t| &t.token);
-        matches!(token, Some(Token::Word(w)) if w.quote_style.is_none()
-            && w.value.eq_ignore_ascii_case(word))
+        let token = piece.tokens.get(at);
+        token.is_some_and(|t| is_word(&t.token, word))
     };
     if !(is(0, "ALTER") && is(1, "VIEW") && (2..piece.tokens.len()).any(|at| is(at, "RENAME"))) {
         return None;

@@ -237,6 +237,12 @@ struct TokenCursor<'a> {
     next: usize,
 }
 
+/// Whether a token is the unquoted keyword `word`, in any case.
+pub fn is_word(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(w)
+        if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
+}
+
 impl TokenCursor<'_> {
     fn peek(&self) -> Option<&Token> {
         self.piece.tokens.get(self.next).map(|t| &t.token)
@@ -248,7 +254,7 @@ impl TokenCursor<'_> {
 
     /// Consumes the unquoted keyword `word`, in any case, if it comes next.
     fn word(&mut self, word: &str) -> bool {
-        let found = matches!(self.peek(), Some(Token::Word(w)) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word));
+        let found = self.peek().is_some_and(|token| is_word(token, word));
         self.next += usize::from(found);
         found
     }

@@ -11,13 +11,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tierloom_kernels::codes::Codes;
 
 /// Rows of a zone; the last one of a column may have fewer.
-pub(crate) const ZONE_ROWS: usize = 4096;
+const ZONE_ROWS: usize = 4096;
 
 /// A range that no zone has: nobody has looked at its codes yet.
 const UNKNOWN: u64 = packed(1, 0);
 
 /// The range of a zone whose rows are all NULL.
 const NONE: (u32, u32) = (u32::MAX, 0);
+
+/// The parts of `rows` that are in one zone each, in their order.
+pub(crate) fn zones_of(rows: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let rows = rows.clone();
+    let zones = match rows.is_empty() {
+        true => 0..0,
+        false => rows.start / ZONE_ROWS..rows.end.div_ceil(ZONE_ROWS),
+    };
+    zones.map(move |zone| {
+        let start = zone * ZONE_ROWS;
+        rows.start.max(start)..rows.end.min(start + ZONE_ROWS)
+    })
+}
 
 /// The ranges of a column's zones, each in one word.
 #[derive(Debug)]

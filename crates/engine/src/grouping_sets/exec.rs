@@ -11,7 +11,7 @@ use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::aggregates::{AggregateExec, PhysicalGroupBy, evaluate_group_by};
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::execution_plan::{
-    ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, replace_children_if_necessary,
+    EmissionType, ReplaceChildrenOptions, replace_children_if_necessary,
 };
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -139,13 +139,7 @@ impl ExecutionPlan for GroupingSetsExec {
         }
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, recompute)
-    }
+    tierloom_corrections::with_new_children!();
 
     fn execute(
         &self,

@@ -36,13 +36,7 @@ impl ByNode {
         let inputs: Result<Vec<Arc<dyn ExecutionPlan>>> = plan
             .children()
             .into_iter()
-            .map(|input| {
-                let input = self.known(input, config)?;
-                Ok(match self.by_all_keys {
-                    true => KnownInput::by_all_keys(input),
-                    false => KnownInput::of(input),
-                })
-            })
+            .map(|input| Ok(KnownInput::of(self.known(input, config)?, self.by_all_keys)))
             .collect();
         let plan = replace_children_if_necessary(Arc::clone(plan), inputs?)?;
         self.rule.optimize(plan, config)

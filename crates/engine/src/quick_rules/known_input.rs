@@ -2,16 +2,12 @@
 
 use super::several_keys::corrected;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
-use datafusion::physical_plan::execution_plan::{
-    ChildrenPropertiesMode, ReplaceChildrenOptions, replace_children_if_necessary,
-};
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
-    SendableRecordBatchStream,
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream,
 };
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -28,20 +24,12 @@ pub(super) struct KnownInput {
 }
 
 impl KnownInput {
-    pub(super) fn of(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    /// `by_all_keys` says whether joins on several keys are estimated by all of them.
+    pub(super) fn of(plan: Arc<dyn ExecutionPlan>, by_all_keys: bool) -> Arc<dyn ExecutionPlan> {
         Arc::new(KnownInput {
             plan,
             statistics: OnceLock::new(),
-            by_all_keys: false,
-        })
-    }
-
-    /// Same, with joins on several keys estimated by all of them.
-    pub(super) fn by_all_keys(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        Arc::new(KnownInput {
-            plan,
-            statistics: OnceLock::new(),
-            by_all_keys: true,
+            by_all_keys,
         })
     }
 }
@@ -84,19 +72,10 @@ impl ExecutionPlan for KnownInput {
         self.plan.properties()
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![]
-    }
+    tierloom_corrections::without_inputs!();
 
     fn fetch(&self) -> Option<usize> {
         self.plan.fetch()
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
     }
 
     fn repartitioned(
@@ -105,22 +84,6 @@ impl ExecutionPlan for KnownInput {
         config: &ConfigOptions,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         self.plan.repartitioned(target_partitions, config)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, recompute)
     }
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -107,7 +107,7 @@ fn distributed(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<
             match input.is_ordered || is_repartitioning(&input.context.plan) {
                 true => input.context,
                 false => {
-                    let known = KnownInput::of(input.context.plan);
+                    let known = KnownInput::of(input.context.plan, false);
                     DistributionContext::new(known, input.context.data, vec![])
                 }
             },

@@ -8,9 +8,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::execution_plan::{
-    CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
 use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
     StatisticsArgs,
@@ -106,13 +104,7 @@ impl ExecutionPlan for RuntimeFilterExec {
         }
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, recompute)
-    }
+    tierloom_corrections::with_new_children!();
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let (input, keys) = (Arc::clone(&self.input), self.keys.clone());
@@ -132,8 +124,8 @@ impl ExecutionPlan for RuntimeFilterExec {
             let data_type = key.key.data_type(&schema)?;
             collecting.push(Collecting {
                 key: Arc::clone(&key.key),
-                collector: Some(KeyCollector::new(&data_type, key.most_rows, reservation)),
-                run: Arc::clone(&run),
+                collector: KeyCollector::new(&data_type, key.most_rows, reservation),
+                run: SettledWhenDropped(Arc::clone(&run)),
             });
             self.runs
                 .lock()
@@ -167,17 +159,19 @@ impl ExecutionPlan for RuntimeFilterExec {
     }
 }
 
-/// A key that is being collected; scans stop waiting for it when it is dropped.
+/// A key that is being collected.
 struct Collecting {
     key: Arc<dyn PhysicalExpr>,
-    /// `None` once the keys are known.
-    collector: Option<KeyCollector>,
-    run: Arc<ExecutionKeys>,
+    collector: KeyCollector,
+    run: SettledWhenDropped,
 }
 
-impl Drop for Collecting {
+/// Where the keys will be known; scans stop waiting for them when it is dropped.
+struct SettledWhenDropped(Arc<ExecutionKeys>);
+
+impl Drop for SettledWhenDropped {
     fn drop(&mut self) {
-        self.run.settle();
+        self.0.settle();
     }
 }
 
@@ -187,19 +181,9 @@ impl Collecting {
         // The join evaluates the same expression, and reports what is wrong with it.
         let added = caught(|| {
             let values = self.key.evaluate(batch)?;
-            let values = values.into_array(batch.num_rows())?;
-            self.collector
-                .as_mut()
-                .map_or(Ok(false), |c| c.add(&values))
+            self.collector.add(&values.into_array(batch.num_rows())?)
         });
         matches!(added, Ok(Ok(true)))
-    }
-
-    /// Makes the keys known, which are all.
-    fn complete(mut self) {
-        if let Some(collector) = self.collector.take() {
-            self.run.complete(collector);
-        }
     }
 }
 
@@ -221,7 +205,9 @@ impl Stream for KeyedRows {
             // The keys of a build side that failed are not all of them.
             Some(Err(_)) => this.collecting.clear(),
             None => {
-                this.collecting.drain(..).for_each(Collecting::complete);
+                for key in this.collecting.drain(..) {
+                    key.run.0.complete(key.collector);
+                }
             }
         }
         Poll::Ready(next)

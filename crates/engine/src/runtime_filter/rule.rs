@@ -138,7 +138,9 @@ impl FilterPlan {
         if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
             // Joins further up were looked at before, and may filter it.
             let is_whole = !scan.is_filtered() && !self.scans.contains_key(&address(plan));
-            return is_whole.then(|| values(scan, column)).flatten();
+            return is_whole
+                .then(|| values(scan, column).get_value().copied())
+                .flatten();
         }
         match unchanged(plan, column) {
             Some((input, column)) if !plan.is::<FilterExec>() => self.values_of_all(input, column),
@@ -217,7 +219,7 @@ impl Targets<'_> {
         if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
             let finds_all = self
                 .fewest_values
-                .zip(values(scan, column))
+                .zip(values(scan, column).get_value().copied())
                 .is_some_and(|(keys, values)| values <= keys);
             if !finds_all && scan.takes_keys(column, self.data_type) {
                 self.scans.push((address(plan), column));

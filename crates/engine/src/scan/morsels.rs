@@ -3,7 +3,7 @@
 use super::code_filter::{CodeFilter, kept_positions};
 use super::runtime::ExecutionKeys;
 use crate::EngineError;
-use crate::coded::ZONE_ROWS;
+use crate::coded::zones_of;
 use crate::table::PlacedTable;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat;
@@ -91,19 +91,14 @@ impl Morsels {
         if self.filters.is_empty() {
             return Some(morsel.clone());
         }
-        let mut found: Option<Range<usize>> = None;
-        let mut start = morsel.start;
-        while start < morsel.end {
-            // A morsel may begin within a zone.
-            let end = morsel.end.min((start / ZONE_ROWS + 1) * ZONE_ROWS);
+        let may_pass = |zone: &Range<usize>| {
             let mut filters = self.filters.iter();
-            if filters.all(|filter| filter.may_pass(&self.table, start..end)) {
-                let first = found.map_or(start, |rows| rows.start);
-                found = Some(first..end);
-            }
-            start = end;
-        }
-        found
+            filters.all(|filter| filter.may_pass(&self.table, zone.clone()))
+        };
+        let mut zones = zones_of(morsel).filter(may_pass);
+        let first = zones.next()?;
+        let last = zones.last();
+        Some(first.start..last.map_or(first.end, |last| last.end))
     }
 
     /// Positions of the rows to return; `None` for all.

@@ -183,10 +183,11 @@ fn one_morsel(
     columns: &[Codes<'_>],
     guarded: &[&PlacedColumn],
     zones: &ZoneFilters<'_>,
-    rows: Range<usize>,
+    mut rows: Range<usize>,
 ) -> Result<u64, EarlyEnd> {
     let mut skipped = rows.len();
-    for part in zones.parts(rows) {
+    while let Some(part) = zones.part(&rows) {
+        rows.start = part.end;
         skipped -= part.len();
         for column in guarded {
             let checked = column.check_rows(part.clone());

@@ -1,7 +1,7 @@
 //! Leaves out zones of the fact table in which no row passes a filter.
 
 use super::lower::Lowered;
-use crate::coded::ZONE_ROWS;
+use crate::coded::zones_of;
 use crate::column::PlacedColumn;
 use std::ops::Range;
 use tierloom_star::{StarPlan, Test};
@@ -35,19 +35,12 @@ impl<'a> ZoneFilters<'a> {
         })
     }
 
-    /// The parts of `morsel` with rows that may pass, in their order.
-    pub fn parts(&self, morsel: Range<usize>) -> Vec<Range<usize>> {
-        let mut parts: Vec<Range<usize>> = Vec::new();
-        for start in morsel.clone().step_by(ZONE_ROWS) {
-            let zone = start..morsel.end.min(start + ZONE_ROWS);
-            if !self.may_pass(&zone) {
-                continue;
-            }
-            match parts.last_mut() {
-                Some(part) if part.end == zone.start => part.end = zone.end,
-                _ => parts.push(zone),
-            }
-        }
-        parts
+    /// The first part of `rows` with rows that may pass in all of its zones.
+    pub fn part(&self, rows: &Range<usize>) -> Option<Range<usize>> {
+        let mut zones = zones_of(rows);
+        let mut part = zones.find(|zone| self.may_pass(zone))?;
+        let more = zones.take_while(|zone| self.may_pass(zone));
+        more.for_each(|zone| part.end = zone.end);
+        Some(part)
     }
 }

@@ -1,20 +1,7 @@
 //! Outer joins become inner ones only where a join above drops the rows with NULL.
 
 use crate::common::Numbers;
-use crate::common::both::{Both, batch};
-use arrow::array::{ArrayRef, Int32Array, RecordBatch};
-use std::sync::Arc;
-
-/// Rows with an id and two keys, each with NULLs.
-fn keyed(rows: u64, values: u64, numbers: &mut Numbers) -> RecordBatch {
-    let mut keys = || -> ArrayRef {
-        let key = |_| (numbers.below(6) != 0).then(|| numbers.below(values) as i32);
-        Arc::new(Int32Array::from_iter((0..rows).map(key)))
-    };
-    let (k, s) = (keys(), keys());
-    let id: ArrayRef = Arc::new(Int32Array::from_iter_values(0..rows as i32));
-    batch(vec![("id", id), ("k", k), ("s", s)])
-}
+use crate::common::both::{Both, keyed};
 
 fn tables(numbers: &mut Numbers) -> Both {
     let mut both = Both::new();

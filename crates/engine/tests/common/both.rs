@@ -1,8 +1,8 @@
 //! The same tables in a session of Tierloom and in plain DataFusion, and their results side by
 //! side.
 
-use super::two_nodes;
-use arrow::array::{ArrayRef, RecordBatch};
+use super::{Numbers, two_nodes};
+use arrow::array::{ArrayRef, Int32Array, RecordBatch};
 use arrow::datatypes::{Field, Schema};
 use arrow::util::pretty::pretty_format_batches;
 use datafusion::datasource::MemTable;
@@ -22,6 +22,17 @@ pub fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         .collect();
     let arrays = columns.into_iter().map(|(_, array)| array).collect();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+}
+
+/// Rows with an id and two keys, each with NULLs.
+pub fn keyed(rows: u64, values: u64, numbers: &mut Numbers) -> RecordBatch {
+    let mut keys = || -> ArrayRef {
+        let key = |_| (numbers.below(6) != 0).then(|| numbers.below(values) as i32);
+        Arc::new(Int32Array::from_iter((0..rows).map(key)))
+    };
+    let (k, s) = (keys(), keys());
+    let id: ArrayRef = Arc::new(Int32Array::from_iter_values(0..rows as i32));
+    batch(vec![("id", id), ("k", k), ("s", s)])
 }
 
 /// `batches` as a placed table.
