@@ -21,11 +21,16 @@ use std::time::{Duration, Instant};
 use tierloom_engine::load::{ColumnPlacer, load_ssb};
 use tierloom_engine::tpc::load_tpc;
 use tierloom_engine::{Engine, EngineOptions};
+use tierloom_memory::router::TierAllocator;
 use tierloom_memory::{AnonymousNuma, PageSize, Placement};
 use tierloom_topology::{NodeId, SysRoot, Topology};
 use tierloom_tpc::Benchmark;
 use tierloom_workloads::Silent;
 use tierloom_workloads::ssb::{self, SsbConfig};
+
+/// The allocator of `tierloom` itself; planning allocates a lot.
+#[global_allocator]
+static ALLOCATOR: TierAllocator<mimalloc::MiMalloc> = TierAllocator::new(mimalloc::MiMalloc);
 
 type Failure = Box<dyn std::error::Error>;
 

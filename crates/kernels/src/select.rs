@@ -184,6 +184,17 @@ impl Selection {
         });
     }
 
+    /// Keeps the selected rows for which `passes` is true, which is asked with the index of a row
+    /// among the selected ones.
+    pub fn keep_where(&mut self, passes: impl Fn(usize) -> bool) {
+        let mut kept = 0;
+        for index in 0..self.count {
+            self.at[kept] = self.at[index];
+            kept += usize::from(passes(index));
+        }
+        self.count = kept;
+    }
+
     /// Prefetches the codes of part `part` of the selected rows, out of `parts` equal parts.
     ///
     /// # Panics

@@ -1,6 +1,8 @@
 //! Integer expressions over the codes of a row.
 
+use crate::values::CodeValues;
 use std::sync::Arc;
+use tierloom_kernels::select::CodeSet;
 
 /// The input of an aggregate: an integer computed from the codes of a row.
 ///
@@ -22,7 +24,7 @@ pub enum Expr {
         /// Index of the column in the plan.
         column: usize,
         /// The value of each code.
-        values: Arc<[i64]>,
+        values: CodeValues,
     },
     /// The sum of two expressions.
     Add(Box<Expr>, Box<Expr>),
@@ -30,6 +32,31 @@ pub enum Expr {
     Sub(Box<Expr>, Box<Expr>),
     /// The product of two expressions.
     Mul(Box<Expr>, Box<Expr>),
+    /// 1 where a value is in a range, 0 elsewhere.
+    Within {
+        /// The value.
+        value: Box<Expr>,
+        /// The smallest value of the range, inclusive.
+        low: i64,
+        /// The largest value of the range, inclusive.
+        high: i64,
+    },
+    /// 1 where a column's code is in a set, 0 elsewhere.
+    InSet {
+        /// Index of the column in the plan.
+        column: usize,
+        /// The codes.
+        set: Arc<CodeSet>,
+    },
+    /// One of two expressions.
+    Choose {
+        /// Where it is not 0, the value is `then`.
+        when: Box<Expr>,
+        /// The value there.
+        then: Box<Expr>,
+        /// The value elsewhere.
+        other: Box<Expr>,
+    },
 }
 
 /// A range of values with both ends included.
@@ -80,10 +107,18 @@ impl Expr {
     fn collect(&self, found: &mut Vec<usize>) {
         match self {
             Expr::Constant(_) => {}
-            Expr::Code { column, .. } | Expr::Mapped { column, .. } => found.push(*column),
+            Expr::Code { column, .. }
+            | Expr::Mapped { column, .. }
+            | Expr::InSet { column, .. } => found.push(*column),
             Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => {
                 a.collect(found);
                 b.collect(found);
+            }
+            Expr::Within { value, .. } => value.collect(found),
+            Expr::Choose { when, then, other } => {
+                for part in [when, then, other] {
+                    part.collect(found);
+                }
             }
         }
     }
@@ -97,10 +132,7 @@ impl Expr {
                 Interval::new(*base, i128::from(*base) + i128::from(max_code(*column)))
             }
             // A code past the end of the table counts as 0.
-            Expr::Mapped { values, .. } => Interval::new(
-                values.iter().copied().min().unwrap_or(0).min(0),
-                values.iter().copied().max().unwrap_or(0).max(0),
-            ),
+            Expr::Mapped { values, .. } => Interval::new(values.range().0, values.range().1),
             Expr::Add(a, b) => {
                 let (a, b) = (a.interval(max_code)?, b.interval(max_code)?);
                 Interval::new(a.low + b.low, a.high + b.high)
@@ -122,15 +154,52 @@ impl Expr {
                     high: corners.iter().copied().max()?,
                 }
             }
+            Expr::Within { value, low, high } => {
+                let value = value.interval(max_code)?;
+                let never = value.high < i128::from(*low) || value.low > i128::from(*high);
+                Interval::new(
+                    i64::from(value.within(*low, *high)),
+                    i64::from(!never && low <= high),
+                )
+            }
+            Expr::InSet { .. } => Interval::new(0, 1),
+            Expr::Choose { when, then, other } => {
+                when.interval(max_code)?;
+                let (a, b) = (then.interval(max_code)?, other.interval(max_code)?);
+                Interval::new(a.low.min(b.low), a.high.max(b.high))
+            }
         };
         result.within(i64::MIN, i64::MAX).then_some(result)
+    }
+
+    /// 1 where the value is from `low` to `high`, both included, and 0 elsewhere.
+    pub fn within(self, low: i64, high: i64) -> Expr {
+        Expr::Within {
+            value: Box::new(self),
+            low,
+            high,
+        }
+    }
+
+    /// `then` where the value is not 0, and `other` elsewhere.
+    pub fn choose(self, then: Expr, other: Expr) -> Expr {
+        Expr::Choose {
+            when: Box::new(self),
+            then: Box::new(then),
+            other: Box::new(other),
+        }
     }
 
     /// Number of buffers that [`Expr::evaluate`] needs.
     pub(crate) fn depth(&self) -> usize {
         match self {
-            Expr::Constant(_) | Expr::Code { .. } | Expr::Mapped { .. } => 1,
+            Expr::Constant(_) | Expr::Code { .. } | Expr::Mapped { .. } | Expr::InSet { .. } => 1,
             Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => a.depth().max(1 + b.depth()),
+            Expr::Within { value, .. } => value.depth(),
+            Expr::Choose { when, then, other } => {
+                let both = (1 + then.depth()).max(2 + other.depth());
+                when.depth().max(both)
+            }
         }
     }
 
@@ -147,9 +216,7 @@ impl Expr {
                 }
             }
             Expr::Mapped { column, values } => {
-                for (o, code) in buffers[0][..rows].iter_mut().zip(&codes[*column][..rows]) {
-                    *o = values.get(*code as usize).copied().unwrap_or(0);
-                }
+                values.look_up(&codes[*column][..rows], &mut buffers[0][..rows]);
             }
             Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => {
                 // The left value stays in the first buffer while the right one is computed in the
@@ -162,6 +229,27 @@ impl Expr {
                     Expr::Add(..) => pairs.for_each(|(a, b)| *a = a.wrapping_add(*b)),
                     Expr::Sub(..) => pairs.for_each(|(a, b)| *a = a.wrapping_sub(*b)),
                     _ => pairs.for_each(|(a, b)| *a = a.wrapping_mul(*b)),
+                }
+            }
+            Expr::Within { value, low, high } => {
+                value.evaluate(codes, rows, buffers);
+                for value in &mut buffers[0][..rows] {
+                    *value = i64::from((*low <= *value) & (*value <= *high));
+                }
+            }
+            Expr::InSet { column, set } => {
+                for (o, code) in buffers[0][..rows].iter_mut().zip(&codes[*column][..rows]) {
+                    *o = i64::from(set.contains(*code));
+                }
+            }
+            Expr::Choose { when, then, other } => {
+                when.evaluate(codes, rows, buffers);
+                then.evaluate(codes, rows, &mut buffers[1..]);
+                other.evaluate(codes, rows, &mut buffers[2..]);
+                let (out, rest) = buffers.split_at_mut(1);
+                let values = rest[0][..rows].iter().zip(&rest[1][..rows]);
+                for (o, (then, other)) in out[0][..rows].iter_mut().zip(values) {
+                    *o = if *o != 0 { *then } else { *other };
                 }
             }
         }
@@ -208,6 +296,12 @@ mod tests {
         let mut buffers = vec![vec![0; 4]; product.depth()];
         product.evaluate(&[vec![0, 20, 7, 20], vec![10, 0, 3, 10]], 4, &mut buffers);
         assert_eq!(buffers[0], [-450, 1500, 194, 1350]);
+        let flag = product.clone().within(0, 300);
+        assert_eq!(flag.interval(&|c| [20, 10][c]), Some(Interval::new(0, 1)));
+        let always = product.within(-500, 1500);
+        assert_eq!(always.interval(&|c| [20, 10][c]), Some(Interval::new(1, 1)));
+        flag.evaluate(&[vec![0, 20, 7, 20], vec![10, 0, 3, 10]], 4, &mut buffers);
+        assert_eq!(buffers[0], [0, 0, 1, 0]);
         let huge = code(0, i64::MAX - 9) * Expr::Constant(2);
         assert_eq!(huge.interval(&|_| 9), None);
         assert_eq!(code(0, i64::MAX).interval(&|_| 1), None);

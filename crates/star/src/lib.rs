@@ -20,12 +20,14 @@ mod cost;
 mod expr;
 mod groups;
 mod plan;
+mod values;
 mod worker;
 
 pub use cost::{best_order, pipeline_cost};
 pub use expr::{Expr, Interval};
 pub use groups::{FinishedGroups, Groups};
 pub use plan::{
-    ColumnFilter, Condition, GroupMap, GroupPart, Measure, MeasureKind, PlanError, StarPlan, Test,
+    ColumnFilter, GroupMap, GroupPart, Measure, MeasureKind, PlanError, StarPlan, Test,
 };
+pub use values::CodeValues;
 pub use worker::{FilterStats, MORSEL_ROWS, Worker};

@@ -109,15 +109,6 @@ pub enum MeasureKind {
     Max,
 }
 
-/// What a row must fulfil to count.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Condition {
-    /// Index of the column that it is about.
-    pub column: usize,
-    /// Not 0 for the codes that fulfil it; 0 for all beyond.
-    pub holds: Arc<[i64]>,
-}
-
 /// An aggregate of each group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measure {
@@ -127,8 +118,8 @@ pub struct Measure {
     pub expr: Expr,
     /// Columns whose code 0 is NULL; a row with NULL in any of them does not count.
     pub nulls: Vec<usize>,
-    /// Conditions that a row must fulfil to count.
-    pub when: Vec<Condition>,
+    /// Conditions that a row must fulfil to count: none of them is 0.
+    pub when: Vec<Expr>,
     /// Whether the sum can overflow 64 bits and is therefore kept in 128.
     pub wide: bool,
 }
@@ -146,7 +137,7 @@ impl Measure {
             _ => self.expr.columns(),
         };
         columns.extend(&self.nulls);
-        columns.extend(self.when.iter().map(|condition| condition.column));
+        columns.extend(self.when.iter().flat_map(Expr::columns));
         columns
     }
 }
@@ -156,6 +147,8 @@ impl Measure {
 pub struct StarPlan {
     /// Rows must pass all of these.
     pub filters: Vec<ColumnFilter>,
+    /// Conditions on several columns, for rows that passed the filters: none of them is 0.
+    pub conditions: Vec<Expr>,
     /// The parts of the group key, most significant first; empty for one group of all rows.
     pub groups: Vec<GroupPart>,
     /// The aggregates to compute per group.
@@ -230,6 +223,13 @@ impl std::fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 impl StarPlan {
+    /// The expressions of conditions and measures.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let measures = self.measures.iter();
+        let measures = measures.flat_map(|m| m.when.iter().chain([&m.expr]));
+        self.conditions.iter().chain(measures)
+    }
+
     /// Checks that the maps contain only ordinals that their parts have; otherwise different groups
     /// would get the same key.
     ///
@@ -265,7 +265,9 @@ impl StarPlan {
         let filters = self.filters.iter().map(|f| f.column);
         let groups = self.groups.iter().map(|g| g.column);
         let measures = self.measures.iter().flat_map(Measure::columns);
+        let conditions = self.conditions.iter().flat_map(Expr::columns);
         if let Some(column) = filters
+            .chain(conditions)
             .chain(groups)
             .chain(measures)
             .find(|c| *c >= self.columns)

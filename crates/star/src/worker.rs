@@ -6,7 +6,8 @@
 
 use crate::cost::{MAX_DENSE, Order, best_order};
 use crate::groups::{Groups, Words};
-use crate::plan::{Condition, GroupMap, Measure, MeasureKind, PlanError, StarPlan, Test};
+use crate::plan::{GroupMap, Measure, MeasureKind, PlanError, StarPlan, Test};
+use crate::Expr;
 use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes};
@@ -51,6 +52,8 @@ pub struct Worker {
     groups: Groups,
     order: Order,
     stats: Vec<FilterStats>,
+    /// Counts of the conditions on several columns.
+    conditions: Vec<FilterStats>,
     /// All rows of the morsels, and those of them that passed all filters.
     counted: FilterStats,
     morsels: u64,
@@ -73,6 +76,8 @@ pub struct Worker {
     keys: Vec<u64>,
     offsets: Vec<u32>,
     values: Vec<Vec<i64>>,
+    /// Rows that count for a measure that leaves out some.
+    counts: Vec<bool>,
 }
 
 impl Worker {
@@ -84,24 +89,21 @@ impl Worker {
     pub fn new(plan: Arc<StarPlan>, widths: &[CodeWidth]) -> Result<Self, PlanError> {
         let combinations = plan.combinations()?;
         let shares: Vec<f64> = plan.filters.iter().map(|f| f.expected_share).collect();
-        let depth = plan
-            .measures
-            .iter()
-            .map(|m| m.expr.depth())
-            .max()
-            .unwrap_or(1);
+        let depth = plan.expressions().map(Expr::depth).max().unwrap_or(1);
         let mut used = vec![false; plan.columns];
         for column in plan.groups.iter().map(|g| g.column) {
             used[column] = true;
         }
         let inputs: Vec<Vec<usize>> = plan.measures.iter().map(Measure::columns).collect();
-        for column in inputs.iter().flatten() {
-            used[*column] = true;
+        let conditions = plan.conditions.iter().flat_map(Expr::columns);
+        for column in inputs.iter().flatten().copied().chain(conditions) {
+            used[column] = true;
         }
         let mut worker = Worker {
             groups: Groups::new(&plan, combinations),
             order: best_order(&plan.filters, widths, &shares),
             stats: vec![FilterStats::default(); plan.filters.len()],
+            conditions: vec![FilterStats::default(); plan.conditions.len()],
             counted: FilterStats::default(),
             morsels: 0,
             mask: Box::new([0; VECTOR_ROWS / 64]),
@@ -119,6 +121,7 @@ impl Worker {
             keys: vec![0; VECTOR_ROWS],
             offsets: vec![0; VECTOR_ROWS],
             values: vec![vec![0; VECTOR_ROWS]; depth],
+            counts: vec![false; VECTOR_ROWS],
             plan,
         };
         worker.find_late();
@@ -161,7 +164,6 @@ impl Worker {
                 self.aggregate(columns, vector)?;
             }
             self.counted.rows_in += len as u64;
-            self.counted.rows_out += found.map_or(0, |v| v.count as u64);
             self.pending = found;
             // The vector just filtered becomes the previous one; `aggregate` reads its selection
             // from `before`.
@@ -179,8 +181,8 @@ impl Worker {
         self.counted.rows_in += rows as u64;
     }
 
-    /// All rows of the morsels so far, and those of them that passed all filters, which is the
-    /// number of rows in the groups.
+    /// All rows of the morsels so far, and those of them that passed all filters and conditions,
+    /// which is the number of rows in the groups.
     pub fn counted(&self) -> FilterStats {
         self.counted
     }
@@ -193,6 +195,11 @@ impl Worker {
     /// Counts of the filters, in the plan's order.
     pub fn filter_stats(&self) -> &[FilterStats] {
         &self.stats
+    }
+
+    /// Counts of the conditions on several columns, in the plan's order.
+    pub fn condition_stats(&self) -> &[FilterStats] {
+        &self.conditions
     }
 
     /// The current order of the filters.
@@ -286,10 +293,14 @@ impl Worker {
 
     /// Adds the selected rows of a vector to their groups. Its selection vector is in `before`.
     fn aggregate(&mut self, columns: &[Codes<'_>], vector: Vector) -> Result<(), PlanError> {
-        let Vector { start, count, rows } = vector;
-        let all = count == rows;
         self.loaded.fill(false);
         let plan = Arc::clone(&self.plan);
+        let Vector { start, count, rows } = self.fulfilling(columns, &plan.conditions, vector);
+        self.counted.rows_out += count as u64;
+        if count == 0 {
+            return Ok(());
+        }
+        let all = count == rows;
         for part in &plan.groups {
             self.load(columns, start, part.column, count, all);
         }
@@ -307,6 +318,43 @@ impl Worker {
             self.accumulate(measure, place, count);
         }
         Ok(())
+    }
+
+    /// Leaves out rows of the vector in `before` for which a condition is 0.
+    fn fulfilling(
+        &mut self,
+        columns: &[Codes<'_>],
+        conditions: &[Expr],
+        mut vector: Vector,
+    ) -> Vector {
+        for (index, condition) in conditions.iter().enumerate() {
+            let count = vector.count;
+            let all = count == vector.rows;
+            for column in condition.columns() {
+                self.load(columns, vector.start, column, count, all);
+            }
+            condition.evaluate(&self.codes, count, &mut self.values);
+            let holds = &self.values[0][..count];
+            self.before.keep_where(|row| holds[row] != 0);
+            vector.count = self.before.count();
+            self.conditions[index].rows_in += count as u64;
+            self.conditions[index].rows_out += vector.count as u64;
+            if vector.count == count {
+                continue;
+            }
+            let loaded = self.codes.iter_mut().zip(&self.loaded);
+            for (codes, _) in loaded.filter(|(_, loaded)| **loaded) {
+                let mut kept = 0;
+                for (row, holds) in holds.iter().enumerate() {
+                    codes[kept] = codes[row];
+                    kept += usize::from(*holds != 0);
+                }
+            }
+            if vector.count == 0 {
+                break;
+            }
+        }
+        vector
     }
 
     fn load(
@@ -358,8 +406,27 @@ impl Worker {
         }
     }
 
+    /// Finds the rows that count for a measure.
+    fn find_counting(&mut self, measure: &Measure, count: usize) {
+        let counts = &mut self.counts[..count];
+        counts.fill(true);
+        for column in &measure.nulls {
+            let codes = counts.iter_mut().zip(&self.codes[*column]);
+            codes.for_each(|(counts, code)| *counts &= *code != 0);
+        }
+        for condition in &measure.when {
+            condition.evaluate(&self.codes, count, &mut self.values);
+            let values = counts.iter_mut().zip(&self.values[0]);
+            values.for_each(|(counts, value)| *counts &= *value != 0);
+        }
+    }
+
     fn accumulate(&mut self, measure: &Measure, place: Words, count: usize) {
         let kind = measure.kind;
+        let leaves_out = measure.leaves_out_rows();
+        if leaves_out {
+            self.find_counting(measure, count);
+        }
         // Counts ignore their expression.
         if kind != MeasureKind::Count {
             measure.expr.evaluate(&self.codes, count, &mut self.values);
@@ -367,7 +434,7 @@ impl Worker {
         let values = &self.values[0][..count];
         let words = self.groups.words_mut();
         let rows = self.offsets[..count].iter().zip(values);
-        if !measure.leaves_out_rows() {
+        if !leaves_out {
             match kind {
                 MeasureKind::Count if self.plan.groups.is_empty() => {
                     words[self.offsets[0] as usize + place.at] += count as i64;
@@ -397,13 +464,8 @@ impl Worker {
             return;
         }
         let valid_at = place.valid_at.unwrap_or(place.at);
-        for (row, (offset, value)) in rows.enumerate() {
-            let code = |column: usize| self.codes[column][row];
-            let holds = |condition: &Condition| {
-                let held = condition.holds.get(code(condition.column) as usize);
-                held.is_some_and(|holds| *holds != 0)
-            };
-            if !measure.when.iter().all(holds) || measure.nulls.iter().any(|c| code(*c) == 0) {
+        for ((offset, value), counts) in rows.zip(&self.counts) {
+            if !counts {
                 continue;
             }
             let offset = *offset as usize;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes, pack};
 use tierloom_kernels::select::CodeSet;
 use tierloom_star::{
-    ColumnFilter, Condition, Expr, GroupMap, GroupPart, Groups, MORSEL_ROWS, Measure, MeasureKind,
+    CodeValues, ColumnFilter, Expr, GroupMap, GroupPart, Groups, MORSEL_ROWS, Measure, MeasureKind,
     PlanError, StarPlan, Test, Worker,
 };
 
@@ -45,10 +45,23 @@ fn value(expr: &Expr, columns: &[Column], row: usize) -> i128 {
     match expr {
         Expr::Constant(v) => i128::from(*v),
         Expr::Code { column, base } => i128::from(*base) + i128::from(columns[*column].codes[row]),
-        Expr::Mapped { column, values } => i128::from(values[columns[*column].codes[row] as usize]),
+        Expr::Mapped { column, values } => {
+            let mut value = [0];
+            values.look_up(&columns[*column].codes[row..=row], &mut value);
+            i128::from(value[0])
+        }
         Expr::Add(a, b) => value(a, columns, row) + value(b, columns, row),
         Expr::Sub(a, b) => value(a, columns, row) - value(b, columns, row),
         Expr::Mul(a, b) => value(a, columns, row) * value(b, columns, row),
+        Expr::Within { value: of, low, high } => {
+            let range = i128::from(*low)..=i128::from(*high);
+            i128::from(range.contains(&value(of, columns, row)))
+        }
+        Expr::InSet { column, set } => i128::from(set.contains(columns[*column].codes[row])),
+        Expr::Choose { when, then, other } => {
+            let taken = if value(when, columns, row) == 0 { other } else { then };
+            value(taken, columns, row)
+        }
     }
 }
 
@@ -62,7 +75,8 @@ fn by_rows(plan: &StarPlan, columns: &[Column], rows: usize) -> Answer {
                 Test::Set(set) => set.contains(code),
             }
         };
-        if !plan.filters.iter().all(passes) {
+        let holds = |condition: &Expr| value(condition, columns, row) != 0;
+        if !plan.filters.iter().all(passes) || !plan.conditions.iter().all(holds) {
             continue;
         }
         let key = plan.groups.iter().fold(0u64, |key, part| {
@@ -81,13 +95,8 @@ fn by_rows(plan: &StarPlan, columns: &[Column], rows: usize) -> Answer {
         *count += 1;
         for (slot, measure) in values.iter_mut().zip(&plan.measures) {
             let code = |column: usize| columns[column].codes[row];
-            let held = |c: &Condition| {
-                c.holds
-                    .get(code(c.column) as usize)
-                    .is_some_and(|h| *h != 0)
-            };
             let null =
-                measure.nulls.iter().any(|c| code(*c) == 0) || !measure.when.iter().all(held);
+                measure.nulls.iter().any(|c| code(*c) == 0) || !measure.when.iter().all(holds);
             let new = value(&measure.expr, columns, row);
             match measure.kind {
                 MeasureKind::Count => *slot = Some(slot.unwrap_or(0) + i128::from(!null)),
@@ -154,7 +163,8 @@ proptest! {
         groups in prop::collection::vec((0usize..4, any::<bool>()), 0..3),
         nullable in any::<bool>(),
         wide in any::<bool>(),
-        conditions in prop::collection::vec((0usize..4, 0usize..3), 0..3),
+        when in prop::collection::vec((0usize..4, 0usize..5), 0..3),
+        conditions in prop::collection::vec((0usize..4, 0usize..5), 0..3),
         workers in 1usize..4,
         seed in any::<u64>(),
     ) {
@@ -180,24 +190,33 @@ proptest! {
         }).collect();
         let code = |column, base| Expr::Code { column, base };
         let nulls = if nullable { vec![1] } else { vec![] };
-        // Conditions that hold for some codes, for none, and for those of a table that ends early.
-        let when: Vec<Condition> = conditions.into_iter().map(|(column, kind)| {
+        // Conditions that hold for some codes, for none, for those of a table that ends early, and
+        // that compare two columns.
+        let condition = |(column, kind): (usize, usize)| {
             let codes = 0..=i64::from(maxima[column]);
-            let holds: Arc<[i64]> = match kind {
+            let values: CodeValues = match kind {
                 0 => codes.map(|c| c % 3).collect(),
                 1 => codes.map(|_| 0).collect(),
-                _ => (0..2).map(|_| 1).collect(),
+                2 => (0..2).map(|_| 1).collect(),
+                3 => return (code(column, 3) - code(1, 0)).within(-20, 1500),
+                _ => {
+                    let set = some_codes(u64::from(maxima[column]) + 1, 50);
+                    let in_set = Expr::InSet { column, set };
+                    return in_set.choose(Expr::Constant(1), code(0, 0).within(2, 9));
+                }
             };
-            Condition { column, holds }
-        }).collect();
-        let table: Arc<[i64]> = (0..=i64::from(maxima[2])).map(|c| c * 3 - 50).collect();
+            Expr::Mapped { column, values }
+        };
+        let when: Vec<Expr> = when.into_iter().map(condition).collect();
+        let conditions = conditions.into_iter().map(condition).collect();
+        let table: CodeValues = (0..=i64::from(maxima[2])).map(|c| c * 3 - 50).collect();
         let measures = vec![
             Measure { kind: MeasureKind::Sum, expr: code(1, -100) * (Expr::Constant(10) - code(0, 0)), nulls: nulls.clone(), when: when.clone(), wide },
             Measure { kind: MeasureKind::Count, expr: Expr::Constant(0), nulls: nulls.clone(), when: when.clone(), wide: false },
             Measure { kind: MeasureKind::Min, expr: Expr::Mapped { column: 2, values: table } + code(3, 5), nulls: vec![], when, wide: false },
             Measure { kind: MeasureKind::Max, expr: code(3, -7), nulls, when: vec![], wide: false },
         ];
-        let plan = StarPlan { filters, groups, measures, columns: 4, rows: rows as u64, ..StarPlan::default() };
+        let plan = StarPlan { filters, conditions, groups, measures, columns: 4, rows: rows as u64, ..StarPlan::default() };
         let expected = by_rows(&plan, &columns, rows);
         let mut answer = fused(plan, &columns, rows, workers);
         // A count over rows that are all NULL is 0, as in the loop above.

@@ -6,17 +6,23 @@
 //! properties and the statistics of its inputs, and aggregations without any order are leaves to
 //! the steps that sort. A test compares the plans with those of DataFusion's own rules.
 //!
+//! Other rules are run only on plans that they may change ([`where_needed`]).
+//!
 //! Join selection may also be given other statistics of joins on several keys ([`several_keys`]).
 
 mod by_node;
 mod known_input;
 mod requirements;
 mod several_keys;
+mod where_needed;
 
 use by_node::ByNode;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use requirements::Requirements;
 use std::sync::Arc;
+use where_needed::FiltersOfFiles;
+
+pub(crate) use where_needed::logical;
 
 /// Replaces DataFusion's rules by the quick ones.
 ///
@@ -32,6 +38,8 @@ pub(crate) fn replace(
             *rule = Arc::new(ByNode::new(Arc::clone(rule), by_all_keys));
         } else if name == requirements.name() {
             *rule = Arc::new(Requirements::default());
+        } else if FiltersOfFiles::NAMES.contains(&name) {
+            *rule = Arc::new(FiltersOfFiles(Arc::clone(rule)));
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Compiles a lowered plan to a [`StarPlan`] over codes.
 //!
-//! Predicates become ranges or bitmaps of codes, joins become bitmaps of the foreign key's codes,
-//! group columns become maps from codes to group ordinals. Anything that needs more than one column
-//! per predicate, or more codes than a table may have, is refused with a reason.
+//! Predicates become ranges or bitmaps of codes, or conditions on several columns; joins become
+//! bitmaps of the foreign key's codes, group columns become maps from codes to group ordinals. What
+//! needs more codes than a table may have is refused with a reason.
 
 use super::NotFused;
+use super::arithmetic::Arithmetic;
 use super::dimension::LoadedDimension;
 use super::distinct::distinct;
-use super::filters::{only_column, over_values, shape, test_of};
+use super::filters::{over_values, shape, test_of};
 use super::lower::{Lowered, columns_of, not_volatile};
 use super::measures::{Measures, StateColumn};
 use super::universe::{fact_column, over_dimension};
@@ -67,10 +68,9 @@ impl Compiled {
             + plan
                 .measures
                 .iter()
-                .map(|m| {
-                    let holds = m.when.iter().map(|condition| condition.holds.len() * 8);
-                    table_bytes(&m.expr) + holds.sum::<usize>()
-                })
+                .flat_map(|m| m.when.iter().chain([&m.expr]))
+                .chain(&plan.conditions)
+                .map(table_bytes)
                 .sum::<usize>()
             + self.groups.iter().map(of_values).sum::<usize>()
     }
@@ -80,8 +80,13 @@ impl Compiled {
 fn table_bytes(expr: &Expr) -> usize {
     match expr {
         Expr::Constant(_) | Expr::Code { .. } => 0,
-        Expr::Mapped { values, .. } => values.len() * 8,
+        Expr::Mapped { values, .. } => values.size_bytes(),
+        Expr::InSet { set, .. } => set.size_bytes(),
         Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => table_bytes(a) + table_bytes(b),
+        Expr::Within { value, .. } => table_bytes(value),
+        Expr::Choose { when, then, other } => {
+            [when, then, other].map(|part| table_bytes(part)).iter().sum()
+        }
     }
 }
 
@@ -98,17 +103,18 @@ pub(super) fn compile(
     state_schema: &Schema,
     dimensions: &[LoadedDimension],
 ) -> Result<Compiled, NotFused> {
+    let arithmetic = Arithmetic::new(lowered, dimensions);
     let mut plan = StarPlan {
-        filters: filters(lowered)?,
-        groups: Vec::new(),
-        measures: Vec::new(),
         columns: lowered.fact_columns.len(),
         rows: lowered.fact.rows() as u64,
         ..StarPlan::default()
     };
+    for predicate in &lowered.filters {
+        filter(&arithmetic, predicate, &mut plan)?;
+    }
     lookups(lowered, dimensions, &mut plan)?;
     let groups = groups(lowered, aggregation, dimensions, &mut plan)?;
-    let mut measures = Measures::new(lowered, dimensions);
+    let mut measures = Measures::new(&arithmetic);
     let mut states = Vec::new();
     let mut field = aggregation.groups.len();
     for aggregate in &aggregation.aggregates {
@@ -129,31 +135,57 @@ pub(super) fn compile(
     })
 }
 
-/// Compiles the filters on fact columns.
-fn filters(lowered: &Lowered) -> Result<Vec<ColumnFilter>, NotFused> {
-    let mut filters: Vec<ColumnFilter> = Vec::new();
-    for predicate in &lowered.filters {
-        let column = only_column(predicate)?;
-        // A predicate on a dimension column is normally pushed below the join. One above it would
-        // need the dimension's rows for every fact row.
-        if lowered.owner(column).is_some() {
-            return NotFused::because(format!("the filter {predicate} is above its join"));
+/// Compiles a filter: to a test on the codes of one column, or to a condition on several.
+fn filter(
+    arithmetic: &Arithmetic<'_>,
+    predicate: &Arc<dyn PhysicalExpr>,
+    plan: &mut StarPlan,
+) -> Result<(), NotFused> {
+    if let Some((filter, codes)) = on_one_column(arithmetic.lowered, predicate)? {
+        if let Some(filter) = filter {
+            push(&mut plan.filters, filter, codes);
         }
-        let fact = fact_column(lowered, column)?;
-        let (Some(test), share) = test_of(predicate, &fact, column)? else {
-            continue;
-        };
-        push(
-            &mut filters,
-            ColumnFilter {
-                column,
-                test,
-                expected_share: share,
-            },
-            fact.coded.code_count(),
-        );
+        return Ok(());
     }
-    Ok(filters)
+    match arithmetic.flag(predicate, true)? {
+        Expr::InSet { column, set } => {
+            let codes = set.codes();
+            if let (Some(test), expected_share) = shape(&set, codes) {
+                let filter = ColumnFilter {
+                    column,
+                    test,
+                    expected_share,
+                };
+                push(&mut plan.filters, filter, codes);
+            }
+        }
+        condition => plan.conditions.push(condition),
+    }
+    Ok(())
+}
+
+/// The filter for a predicate on one fact column, inside `None` if all rows pass, and the number of
+/// codes of the column; `None` if it is not such a predicate.
+fn on_one_column(
+    lowered: &Lowered,
+    predicate: &Arc<dyn PhysicalExpr>,
+) -> Result<Option<(Option<ColumnFilter>, u64)>, NotFused> {
+    let [column] = columns_of(predicate)[..] else {
+        return Ok(None);
+    };
+    if lowered.owner(column).is_some() {
+        return Ok(None);
+    }
+    let fact = fact_column(lowered, column)?;
+    let Ok((test, expected_share)) = test_of(predicate, &fact, column) else {
+        return Ok(None);
+    };
+    let filter = test.map(|test| ColumnFilter {
+        column,
+        test,
+        expected_share,
+    });
+    Ok(Some((filter, fact.coded.code_count())))
 }
 
 /// Adds a filter, merged with an earlier one on the same column if both are ranges or both sets.

@@ -5,16 +5,20 @@
 
 use super::NotFused;
 use super::distinct::distinct;
+use super::filters::over_values;
+use super::lower::columns_of;
 use super::universe::FactColumn;
 use crate::coded::Domain;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::cast;
+use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
 use datafusion::physical_plan::PhysicalExpr;
-use std::collections::HashMap;
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
-use tierloom_star::GroupMap;
+use tierloom_star::{CodeValues, GroupMap};
+
+/// Values behind the last one that are looked at before all are searched.
+const NEAR_VALUES: usize = 8;
 
 /// A dimension whose plan has run.
 pub(super) struct LoadedDimension {
@@ -50,7 +54,7 @@ impl LoadedDimension {
         if u32::try_from(rows.num_rows()).is_err() {
             return NotFused::because(format!("{name} has more rows than can be numbered"));
         }
-        let coder = Coder::new(fact)?;
+        let mut coder = Coder::new(fact)?;
         let mut keys = CodeSet::new(fact.coded.code_count());
         let mut codes = Vec::with_capacity(rows.num_rows());
         let mut add = |value: Option<i128>| {
@@ -62,14 +66,7 @@ impl LoadedDimension {
             keys.insert(code);
             new
         };
-        // Most keys are 32-bit integers without NULLs, which need not be widened to an array first.
-        let unique = match values.as_primitive_opt::<Int32Type>() {
-            Some(plain) if plain.null_count() == 0 => {
-                plain.values().iter().all(|v| add(Some(i128::from(*v))))
-            }
-            _ => integers(&values)?.into_iter().all(add),
-        };
-        if !unique {
+        if !all_integers(&values, &mut add)? {
             return NotFused::because(format!("a key of {name} is there twice"));
         }
         Ok(LoadedDimension {
@@ -89,10 +86,8 @@ impl LoadedDimension {
         &self,
         exprs: &[Arc<dyn PhysicalExpr>],
     ) -> Result<(GroupMap, Vec<ArrayRef>), NotFused> {
-        let arrays = exprs
-            .iter()
-            .map(|e| e.evaluate(&self.rows)?.into_array(self.rows.num_rows()))
-            .collect::<Result<Vec<_>, _>>()?;
+        let arrays = exprs.iter().map(|e| self.evaluate(e));
+        let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
         let found = distinct(&arrays)?;
         let pairs = self.codes.iter().zip(&found.ordinals);
         let pairs = pairs.filter_map(|(code, ordinal)| Some(((*code)? as usize, *ordinal)));
@@ -100,30 +95,111 @@ impl LoadedDimension {
         Ok((map, found.values))
     }
 
-    /// The value of an integer expression over this dimension's rows, for each fact code.
+    /// The value of an integer expression over this dimension's rows, for each fact code, and the
+    /// codes for which it is not NULL if it is for some.
     ///
     /// # Errors
-    /// A value that is NULL or not a 64-bit integer.
-    pub fn values(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<[i64]>, NotFused> {
-        let array = expr
-            .evaluate(&self.rows)?
-            .into_array(self.rows.num_rows())?;
-        let mut by_code = vec![0; self.keys.codes() as usize];
-        for (code, value) in self.codes.iter().zip(integers(&array)?) {
-            let Some(code) = code else { continue };
-            let Some(value) = value.and_then(|v| i64::try_from(v).ok()) else {
-                return NotFused::because(format!("{expr} is NULL or too large in some row"));
-            };
-            by_code[*code as usize] = value;
-        }
-        Ok(by_code.into())
+    /// A value that is not a 64-bit integer.
+    pub fn values(
+        &self,
+        expr: &Arc<dyn PhysicalExpr>,
+    ) -> Result<(CodeValues, Option<Arc<CodeSet>>), NotFused> {
+        let array = self.evaluate(expr)?;
+        let (values, valid) = with_nulls(&array)?;
+        let pairs = self.codes.iter().zip(&values);
+        let pairs = pairs.filter_map(|(code, value)| Some(((*code)? as usize, *value)));
+        let by_code = CodeValues::from_pairs(self.keys.codes() as usize, pairs);
+        let valid = valid.map(|rows| {
+            let mut valid = CodeSet::new(self.keys.codes());
+            let codes = self.codes.iter().enumerate();
+            let codes = codes.filter(|(row, _)| rows.contains(*row as u32));
+            codes.filter_map(|(_, code)| *code).for_each(|code| valid.insert(code));
+            Arc::new(valid)
+        });
+        Ok((by_code, valid))
     }
+
+    /// The fact codes of the rows for which `condition` is true, or false if it is `wanted` to be.
+    ///
+    /// # Errors
+    /// Errors of evaluating the condition.
+    pub fn codes_where(
+        &self,
+        condition: &Arc<dyn PhysicalExpr>,
+        wanted: bool,
+    ) -> Result<CodeSet, NotFused> {
+        let holds = self.evaluate(condition)?;
+        let Some(holds) = holds.as_boolean_opt() else {
+            return NotFused::because(format!("{condition} is not a condition"));
+        };
+        let mut set = CodeSet::new(self.keys.codes());
+        for (code, holds) in self.codes.iter().zip(holds) {
+            if let (Some(code), true) = (code, holds == Some(wanted)) {
+                set.insert(*code);
+            }
+        }
+        Ok(set)
+    }
+
+    /// The value of an expression for each row; over a dictionary once for each of its words.
+    fn evaluate(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<ArrayRef, NotFused> {
+        let rows = self.rows.num_rows();
+        if let [column] = columns_of(expr)[..]
+            && let Some(words) = self.rows.column(column).as_any_dictionary_opt()
+            && words.values().len() < rows / 2
+            && words.null_count() == 0
+        {
+            let each = cast(words.values(), self.rows.column(column).data_type())?;
+            return Ok(take(&over_values(expr, column, each)?, words.keys(), None)?);
+        }
+        Ok(expr.evaluate(&self.rows)?.into_array(rows)?)
+    }
+}
+
+/// The values of an array of integers, 0 for NULL, and the rows that are not NULL if some are.
+///
+/// # Errors
+/// A value that is not a 64-bit integer.
+pub(super) fn with_nulls(array: &ArrayRef) -> Result<(Vec<i64>, Option<Arc<CodeSet>>), NotFused> {
+    let mut values: Vec<i64> = Vec::with_capacity(array.len());
+    let fit = all_integers(array, |value| {
+        let value = i64::try_from(value.unwrap_or(0));
+        value.map(|value| values.push(value)).is_ok()
+    })?;
+    if !fit {
+        return NotFused::because("a value does not fit 64 bits");
+    }
+    let valid = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    let valid = valid.map(|nulls| {
+        let mut valid = CodeSet::new(nulls.len() as u64);
+        nulls.valid_indices().for_each(|row| valid.insert(row as u32));
+        Arc::new(valid)
+    });
+    Ok((values, valid))
+}
+
+/// Whether `each` returns true for all integers that represent an array's values.
+///
+/// # Errors
+/// An array of another type.
+fn all_integers(
+    array: &ArrayRef,
+    mut each: impl FnMut(Option<i128>) -> bool,
+) -> Result<bool, NotFused> {
+    // Most are of these types, and need not be widened to an array first.
+    if let Some(plain) = array.as_primitive_opt::<Int32Type>() {
+        return Ok(plain.iter().all(|value| each(value.map(i128::from))));
+    }
+    if let Some(plain) = array.as_primitive_opt::<Int64Type>() {
+        return Ok(plain.iter().all(|value| each(value.map(i128::from))));
+    }
+    Ok(integers(array)?.into_iter().all(each))
 }
 
 /// Maps values to the codes of a column.
 enum Coder {
     Offset { base: i128, first: i128, last: i128 },
-    Listed(HashMap<i128, u32>),
+    Listed { values: Vec<i128>, first: u32, next: usize },
 }
 
 impl Coder {
@@ -137,20 +213,58 @@ impl Coder {
                 last: i128::from(coded.code_count()) - 1,
             }),
             Domain::Values(values) => {
-                let codes = integers(values)?.into_iter().enumerate();
-                let listed = codes.filter_map(|(i, v)| Some((v?, i as u32 + first as u32)));
-                Ok(Coder::Listed(listed.collect()))
+                let mut listed = Vec::with_capacity(values.len());
+                all_integers(values, |value| {
+                    listed.extend(value);
+                    true
+                })?;
+                Ok(Coder::Listed {
+                    values: listed,
+                    first: first as u32,
+                    next: 0,
+                })
             }
         }
     }
 
-    fn code(&self, value: i128) -> Option<u32> {
+    fn code(&mut self, value: i128) -> Option<u32> {
         match self {
             Coder::Offset { base, first, last } => {
-                let code = value - base;
+                let code = value - *base;
                 (*first..=*last).contains(&code).then_some(code as u32)
             }
-            Coder::Listed(codes) => codes.get(&value).copied(),
+            Coder::Listed {
+                values,
+                first,
+                next,
+            } => found(values, value, next).map(|at| at as u32 + *first),
+        }
+    }
+}
+
+/// The index of `value` in `values`, which ascend.
+///
+/// `next` is where a value after the last one would be: keys of a dimension mostly ascend too.
+fn found(values: &[i128], value: i128, next: &mut usize) -> Option<usize> {
+    let is_after = next.checked_sub(1).is_none_or(|last| values[last] < value);
+    for _ in 0..if is_after { NEAR_VALUES } else { 0 } {
+        let other = *values.get(*next)?;
+        if other > value {
+            return None;
+        }
+        *next += 1;
+        if other == value {
+            return Some(*next - 1);
+        }
+    }
+    match values.binary_search(&value) {
+        Ok(at) => {
+            *next = at + 1;
+            Some(at)
+        }
+        Err(at) => {
+            *next = at;
+            None
         }
     }
 }
@@ -180,5 +294,22 @@ pub(super) fn integers(array: &ArrayRef) -> Result<Vec<Option<i128>>, NotFused> 
             Ok(wide.iter().map(|v| v.map(i128::from)).collect())
         }
         other => NotFused::because(format!("{other} is not an integer type")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_in_any_order() {
+        let values: Vec<i128> = (0..100).map(|i| i * i).collect();
+        let mut next = 0;
+        let asked = [0, 1, 2, 9, 9801, 9802, 3, 4, 4, -1, 50 * 50, 2600, 2601, 98 * 98, 9801];
+        for value in asked {
+            let expected = values.iter().position(|v| *v == value);
+            assert_eq!(found(&values, value, &mut next), expected, "{value}");
+        }
+        assert_eq!(found(&[], 7, &mut 0), None);
     }
 }

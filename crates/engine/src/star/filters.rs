@@ -4,7 +4,7 @@
 //! listable domain takes any predicate, which is evaluated once per code.
 
 use super::NotFused;
-use super::lower::{columns_of, narrowed};
+use super::lower::narrowed;
 use super::universe::FactColumn;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Field, Schema};
@@ -42,7 +42,7 @@ pub(super) fn test_of(
 ) -> Result<(Option<Test>, f64), NotFused> {
     let count = fact.coded.code_count();
     let set = match fact.coded.listed()? {
-        Some(values) => listed(predicate, column, values, count)?,
+        Some(values) => passing(predicate, column, values, true)?,
         None => {
             let (low, high) = match compared(predicate, fact)? {
                 Compared::Range(low, high) => (low, high),
@@ -73,20 +73,23 @@ pub(super) fn shape(set: &Arc<CodeSet>, count: u64) -> (Option<Test>, f64) {
     }
 }
 
-fn listed(
+/// The codes whose value in `values` makes `predicate`, which reads one column, true, or false if
+/// it is `wanted` to be.
+pub(super) fn passing(
     predicate: &Arc<dyn PhysicalExpr>,
     column: usize,
     values: ArrayRef,
-    count: u64,
+    wanted: bool,
 ) -> Result<CodeSet, NotFused> {
     let passes = over_values(predicate, column, values)?;
     let Some(passes) = passes.as_boolean_opt() else {
         return NotFused::because(format!("{predicate} is not a condition"));
     };
-    let mut set = CodeSet::new(count);
-    (0..passes.len())
-        .filter(|&code| passes.is_valid(code) && passes.value(code))
-        .for_each(|code| set.insert(code as u32));
+    let mut set = CodeSet::new(passes.len() as u64);
+    let codes = passes.iter().enumerate();
+    codes
+        .filter(|(_, passes)| *passes == Some(wanted))
+        .for_each(|(code, _)| set.insert(code as u32));
     Ok(set)
 }
 
@@ -169,18 +172,4 @@ fn constant(expr: &Arc<dyn PhysicalExpr>, fact: &FactColumn<'_>) -> Option<i128>
         .ok()?
         .first()
         .copied()?
-}
-
-/// The only fact column that `predicate` reads.
-///
-/// # Errors
-/// If it reads several columns, or none.
-pub(super) fn only_column(predicate: &Arc<dyn PhysicalExpr>) -> Result<usize, NotFused> {
-    match columns_of(predicate)[..] {
-        [column] => Ok(column),
-        ref several => NotFused::because(format!(
-            "the filter {predicate} is on {} columns, not one",
-            several.len()
-        )),
-    }
 }

@@ -11,8 +11,9 @@ use crate::scan::PlacedScanExec;
 use crate::table::PlacedTable;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{JoinType, NullEquality};
-use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
+use datafusion::common::{JoinSide, JoinType, NullEquality};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_expr::utils::split_conjunction;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -225,15 +226,10 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
     if *join.join_type() != JoinType::Inner {
         return NotFused::because(format!("a join is {}, not inner", join.join_type()));
     }
-    if join.filter().is_some()
-        || join.null_equality() != NullEquality::NullEqualsNothing
-        || join.fetch().is_some()
-    {
-        return NotFused::because("a join has a condition beside its key");
+    if join.null_equality() != NullEquality::NullEqualsNothing || join.fetch().is_some() {
+        return NotFused::because("a join has a limit, or NULL equals NULL in it");
     }
-    let [(left_key, right_key)] = join.on() else {
-        return NotFused::because(format!("a join has {} keys, not one", join.on().len()));
-    };
+    let ((left_key, right_key), rest) = dimension_key(join)?;
     let fact_is_left = is_fact([(join.left(), left_key), (join.right(), right_key)]);
     let (fact, fact_key, small, key) = if fact_is_left {
         (join.left(), left_key, join.right(), right_key)
@@ -267,6 +263,12 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
         }
     };
     let mut outputs = columns(&schema, offset);
+    let sides = match fact_is_left {
+        true => [&lowered.outputs, &outputs],
+        false => [&outputs, &lowered.outputs],
+    };
+    let conditions = beside_key(join, rest, sides)?;
+    lowered.filters.extend(conditions);
     if fact_is_left {
         lowered.outputs.append(&mut outputs);
         outputs = std::mem::take(&mut lowered.outputs);
@@ -280,6 +282,59 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
     Ok(lowered)
 }
 
+/// The key of a join that tells the rows of its dimension apart, and its other keys.
+///
+/// # Errors
+/// If a join on several keys has none.
+fn dimension_key(join: &HashJoinExec) -> Result<(&KeyPair, Vec<&KeyPair>), NotFused> {
+    let keys = join.on();
+    let unique = |(left, right): &KeyPair| {
+        let sides = [(join.left(), left), (join.right(), right)];
+        let fact_is_left = is_fact(sides);
+        has_once(sides[usize::from(fact_is_left)])
+    };
+    let at = match keys.len() {
+        1 => Some(0),
+        _ => keys.iter().position(unique),
+    };
+    let Some(at) = at else {
+        return NotFused::because(format!("a join has {} keys, not one", keys.len()));
+    };
+    let mut rest: Vec<_> = keys.iter().collect();
+    let key = rest.remove(at);
+    Ok((key, rest))
+}
+
+/// What a join asks beside the key of its dimension: other keys, and its condition.
+fn beside_key(
+    join: &HashJoinExec,
+    keys: Vec<&KeyPair>,
+    sides: [&Vec<Arc<dyn PhysicalExpr>>; 2],
+) -> Result<Vec<Arc<dyn PhysicalExpr>>, NotFused> {
+    let mut found: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
+    for (left, right) in keys {
+        let (left, right) = (substitute(left, sides[0])?, substitute(right, sides[1])?);
+        found.push(Arc::new(BinaryExpr::new(left, Operator::Eq, right)));
+    }
+    if let Some(condition) = join.filter() {
+        let columns = condition.column_indices().iter().map(|at| match at.side {
+            JoinSide::Left => Ok(Arc::clone(&sides[0][at.index])),
+            JoinSide::Right => Ok(Arc::clone(&sides[1][at.index])),
+            JoinSide::None => NotFused::because("a join's condition asks for neither side"),
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        for conjunct in split_conjunction(condition.expression()) {
+            let rewritten = substitute(conjunct, &columns)?;
+            not_volatile(&rewritten)?;
+            found.push(rewritten);
+        }
+    }
+    Ok(found)
+}
+
+/// The keys of both sides of a join.
+type KeyPair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
+
 /// A side of a join and its key.
 type KeyedSide<'s> = (&'s Arc<dyn ExecutionPlan>, &'s Arc<dyn PhysicalExpr>);
 
@@ -289,18 +344,20 @@ type KeyedSide<'s> = (&'s Arc<dyn ExecutionPlan>, &'s Arc<dyn PhysicalExpr>);
 /// the largest base table, unless the key of the other one occurs several times and filters leave
 /// out rows of this one: there may be more customers of all kinds than sales.
 fn is_fact([left, right]: [KeyedSide<'_>; 2]) -> bool {
-    let is_dimension = |(side, key): KeyedSide<'_>| {
-        let key = key.downcast_ref::<Column>();
-        key.is_some_and(|key| is_unique(side, key.index()))
-    };
     let is_larger = most_rows(left.0) > most_rows(right.0);
     let [larger, other] = if is_larger {
         [left, right]
     } else {
         [right, left]
     };
-    let turned = is_filtered(larger.0) && is_dimension(larger) && !is_dimension(other);
+    let turned = is_filtered(larger.0) && has_once(larger) && !has_once(other);
     is_larger != turned
+}
+
+/// Whether the rows of a side of a join have all another key.
+fn has_once((side, key): KeyedSide<'_>) -> bool {
+    let key = key.downcast_ref::<Column>();
+    key.is_some_and(|key| is_unique(side, key.index()))
 }
 
 /// Whether a scan under a plan leaves out rows by filters on codes.
@@ -328,6 +385,20 @@ fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> usize {
             .map(most_rows)
             .max()
             .unwrap_or(0),
+    }
+}
+
+/// Rows of the table that a plan returns without leaving out any; `None` if it may be no such plan.
+pub(super) fn whole_table_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
+        return (!scan.is_filtered() && !scan.is_limited()).then(|| scan.table().rows());
+    }
+    let passes = plan.is::<ProjectionExec>()
+        || plan.is::<RepartitionExec>()
+        || plan.is::<CoalescePartitionsExec>();
+    match plan.children()[..] {
+        [input] if passes && plan.fetch().is_none() => whole_table_rows(input),
+        _ => None,
     }
 }
 

@@ -18,7 +18,9 @@
 //! beyond the memory limit) falls back to DataFusion's operators then. A panic becomes an error of
 //! the statement.
 
+mod arithmetic;
 mod compile;
+mod conditions;
 mod dimension;
 mod distinct;
 mod exec;

@@ -8,7 +8,7 @@ use super::NotFused;
 use super::compile::{Aggregation, compile};
 use super::exec::StarExec;
 use super::finish::Finish;
-use super::lower::lower;
+use super::lower::{Lowered, lower, whole_table_rows};
 use crate::breakdown::caught;
 use crate::steps::{final_step, partial_step};
 use datafusion::common::Result;
@@ -24,6 +24,18 @@ use datafusion::physical_plan::{
     Distribution, ExecutionPlan, ExecutionPlanProperties, Partitioning,
 };
 use std::sync::Arc;
+use tierloom_star::StarPlan;
+
+/// The share of rows that a condition on several columns is taken to keep, as Selinger et al. take
+/// it for comparisons.
+const COMPARED: f64 = 1.0 / 3.0;
+
+/// A dimension of fewer rows is prepared in less than a millisecond.
+const MANY_ROWS: usize = 100_000;
+
+/// How many times as many rows as are left of the facts a whole table may have as a dimension.
+/// Query 12 of TPC-H has 50 times as many orders and is faster with a hash join.
+const TOO_MANY_TIMES: f64 = 8.0;
 
 /// Replaces aggregations over star joins by a [`StarExec`]; see the module documentation of `star`.
 #[derive(Debug, Default)]
@@ -215,9 +227,29 @@ fn try_fuse(partial: &AggregateExec) -> std::result::Result<StarExec, NotFused> 
     let lowered = lower(partial.input())?;
     let schema = partial.schema();
     // A dry run without dimension rows. Problems that only the rows show are found at run time.
-    compile(&lowered, &aggregation, &schema, &[])?;
+    let compiled = compile(&lowered, &aggregation, &schema, &[])?;
+    check_dimensions(&lowered, &compiled.plan)?;
     let fallback: Arc<dyn ExecutionPlan> = Arc::new(partial.clone());
     Ok(StarExec::new(lowered, aggregation, schema, fallback))
+}
+
+/// Checks that no dimension is a whole table of far more rows than the fact table's own filters
+/// leave: looking up those few rows takes less time than preparing all of the dimension's.
+fn check_dimensions(lowered: &Lowered, plan: &StarPlan) -> std::result::Result<(), NotFused> {
+    let shares = plan.filters.iter().map(|filter| filter.expected_share);
+    let conditions = plan.conditions.iter().map(|_| COMPARED);
+    let left = plan.rows as f64 * shares.chain(conditions).product::<f64>();
+    for dimension in &lowered.dimensions {
+        let rows = whole_table_rows(&dimension.plan).unwrap_or(0);
+        if rows > MANY_ROWS && rows as f64 > TOO_MANY_TIMES * left {
+            return NotFused::because(format!(
+                "{} has {rows} rows, far more than filters leave of {} (about {left:.0})",
+                dimension.name,
+                lowered.fact.name()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The states of the partial aggregation `plan`, by a star join; `None` if it is none or does not

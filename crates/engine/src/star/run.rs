@@ -303,7 +303,27 @@ impl Run {
                 bytes,
             )
         });
-        let filters: Vec<_> = filters.collect();
+        // The columns of a condition are read for the rows that reach it; the last one stands for
+        // those that are left.
+        let conditions = plan.conditions.iter().zip(&seen.conditions);
+        let conditions = conditions.flat_map(|(condition, stats)| {
+            let columns = condition.columns();
+            let last = columns.last().copied();
+            columns.into_iter().map(move |column| {
+                let left = match last == Some(column) {
+                    true => stats.rows_out,
+                    false => stats.rows_in,
+                };
+                (table_column(column), stats.rows_in, left, 0)
+            })
+        });
+        let mut filters: Vec<_> = filters.collect();
+        for read in conditions {
+            // A column that an earlier filter has read is in the caches.
+            if !filters.iter().any(|filter| filter.0 == read.0) {
+                filters.push(read);
+            }
+        }
         let groups = plan.groups.iter().map(|g| g.column);
         let measures = plan.measures.iter().flat_map(Measure::columns);
         let mut late: Vec<usize> = groups.chain(measures).map(table_column).collect();

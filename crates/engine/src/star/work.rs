@@ -63,6 +63,7 @@ pub(super) struct WorkerResult {
 /// Filter statistics of a worker.
 pub(super) struct WorkerStats {
     pub stats: Vec<FilterStats>,
+    pub conditions: Vec<FilterStats>,
     pub order: Vec<usize>,
     /// Rows seen, and rows that passed all filters.
     pub counted: FilterStats,
@@ -76,8 +77,10 @@ impl WorkerStats {
     pub fn add(&mut self, other: WorkerStats) {
         self.cpu += other.cpu;
         self.skipped += other.skipped;
-        let own = self.stats.iter_mut().chain([&mut self.counted]);
-        for (sum, stats) in own.zip(other.stats.into_iter().chain([other.counted])) {
+        let own = self.stats.iter_mut().chain(&mut self.conditions);
+        let others = other.stats.into_iter().chain(other.conditions);
+        let own = own.chain([&mut self.counted]);
+        for (sum, stats) in own.zip(others.chain([other.counted])) {
             sum.rows_in += stats.rows_in;
             sum.rows_out += stats.rows_out;
         }
@@ -164,6 +167,7 @@ pub(super) async fn work(
     }
     let seen = WorkerStats {
         stats: worker.filter_stats().to_vec(),
+        conditions: worker.condition_stats().to_vec(),
         order: worker.order().to_vec(),
         counted: worker.counted(),
         skipped,
@@ -223,6 +227,7 @@ impl StagingBuffers {
             plan.filters.iter().any(|f| f.column == column)
                 || plan.groups.iter().any(|g| g.column == column)
                 || plan.measures.iter().any(|m| m.columns().contains(&column))
+                || plan.conditions.iter().any(|c| c.columns().contains(&column))
         };
         let staged = |(at, index): (usize, &usize)| {
             (used(at) && lowered.fact.is_staged(*index)).then(Vec::new)

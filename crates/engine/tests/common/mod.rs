@@ -116,4 +116,8 @@ impl Numbers {
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
+
+    pub fn one_of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
+        &list[self.below(list.len() as u64) as usize]
+    }
 }

@@ -279,7 +279,7 @@ mod x86 {
                 unsafe {
                     let v = sixteen::<WIDTH>(line.add(part * 16 * WIDTH));
                     let mut index = _mm512_srli_epi32::<5>(v);
-                    if WIDTH == 4 {
+                    if WIDTH >= 3 {
                         // The last word is 0 and represents all codes that the column does not
                         // have.
                         index = _mm512_min_epu32(index, last);
@@ -288,8 +288,8 @@ mod x86 {
                 }
             }
         }
-        // SAFETY: a set that covers its width has a word for every code of it, and indices of
-        // four-byte codes were limited to the last word.
+        // SAFETY: a set that covers its width has a word for every code of it, and indices of codes
+        // of three and four bytes were limited to the last word.
         unsafe { look_up(words, found, set.size_bytes() > PREFETCHED_BYTES) };
         // Second pass: the codes are loaded again, from the L1 cache, for their bit positions.
         let one = _mm512_set1_epi32(1);

@@ -27,13 +27,13 @@ pub fn may_have_bit(low: u32, high: u32, bits: u32, word: impl Fn(usize) -> u64)
 ///
 /// Bits and not bytes: the keys of a dimension of a million rows take 128 KiB, which stay in a
 /// core's L2 cache.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeSet {
-    /// For codes of up to three bytes, a bit for every code of that width, so that no code is out
-    /// of bounds.
+    /// For codes of up to two bytes, a bit for every code of that width, so that no code is out of
+    /// bounds.
     ///
-    /// For four bytes, the bits of the column's codes, then one word of 0 for all others. Pages
-    /// behind the column's codes are never touched, so they take no memory.
+    /// For more, the bits of the column's codes, then one word of 0 for all others: three bytes have
+    /// 2 MiB of bits, which take longer to clear than a small dimension takes to look up.
     words: Vec<u32>,
     /// Number of codes of the column: codes are below it.
     codes: u64,
@@ -44,10 +44,11 @@ impl CodeSet {
     pub fn new(codes: u64) -> Self {
         let words =
             match CodeWidth::for_max(u32::try_from(codes.saturating_sub(1)).unwrap_or(u32::MAX)) {
-                CodeWidth::Zero | CodeWidth::One => 1 << 3,
-                CodeWidth::Two => 1 << 11,
-                CodeWidth::Three => 1 << 19,
-                CodeWidth::Four => usize::try_from(codes.div_ceil(32)).unwrap_or(usize::MAX) + 1,
+                CodeWidth::Zero | CodeWidth::One => (1 << 3) + 1,
+                CodeWidth::Two => (1 << 11) + 1,
+                CodeWidth::Three | CodeWidth::Four => {
+                    usize::try_from(codes.div_ceil(32)).unwrap_or(usize::MAX) + 1
+                }
             };
         // Zeroed by the allocator: large sets get untouched pages.
         CodeSet {
@@ -91,7 +92,7 @@ impl CodeSet {
         let bits = match WIDTH {
             // SAFETY: the caller has asserted `covers`: there is a word for every code of this
             // width.
-            1..=3 => unsafe { *self.words.get_unchecked(code as usize >> 5) },
+            1..=2 => unsafe { *self.words.get_unchecked(code as usize >> 5) },
             _ => return self.contains(code),
         };
         bits.wrapping_shr(code) & 1 != 0
@@ -100,7 +101,7 @@ impl CodeSet {
     /// Whether every code of `width` bytes can be looked up without a bounds check, or is checked.
     pub(super) fn covers(&self, width: CodeWidth) -> bool {
         match width {
-            CodeWidth::Zero | CodeWidth::Four => true,
+            CodeWidth::Zero | CodeWidth::Three | CodeWidth::Four => true,
             narrow => self.words.len() >= 1 << (8 * narrow.bytes() - 5),
         }
     }
