@@ -30,6 +30,7 @@ pub mod pooled;
 mod provider;
 mod quick_rules;
 pub mod routing;
+mod running_window;
 mod runtime_filter;
 mod scan;
 mod semi_joins;

@@ -14,6 +14,7 @@ use crate::planning;
 use crate::provider::PlacedTableProvider;
 use crate::quick_rules;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
+use crate::running_window::RunningWindows;
 use crate::runtime_filter::RuntimeFilters;
 use crate::semi_joins::SemiJoinsDown;
 use crate::shared_subplans::SharedSubplans;
@@ -534,6 +535,9 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         let physical = builder.physical_optimizers().get_or_insert_default();
         insert_grouping_sets(&mut physical.rules);
         builder = builder.with_physical_optimizer_rule(Arc::new(StarJoinRule));
+    }
+    if options.tuned {
+        builder = builder.with_physical_optimizer_rule(Arc::new(RunningWindows));
     }
     if options.tuned && options.big_tables {
         builder = builder

@@ -26,17 +26,25 @@ impl CodeValues {
     /// # Panics
     /// If a code in `pairs` is not below `codes`.
     pub fn from_pairs(codes: usize, pairs: impl Iterator<Item = (usize, i64)> + Clone) -> Self {
-        let widened = |(low, high): (i64, i64), (_, value): (usize, i64)| {
-            (low.min(value), high.max(value))
-        };
+        let widened =
+            |(low, high): (i64, i64), (_, value): (usize, i64)| (low.min(value), high.max(value));
         let (low, high) = pairs.clone().fold((0, 0), widened);
         let fits = |least: i64, most: i64| least <= low && high <= most;
         let elements = if fits(i8::MIN.into(), i8::MAX.into()) {
-            Elements::One(filled(codes, pairs.map(|(code, value)| (code, value as i8))))
+            Elements::One(filled(
+                codes,
+                pairs.map(|(code, value)| (code, value as i8)),
+            ))
         } else if fits(i16::MIN.into(), i16::MAX.into()) {
-            Elements::Two(filled(codes, pairs.map(|(code, value)| (code, value as i16))))
+            Elements::Two(filled(
+                codes,
+                pairs.map(|(code, value)| (code, value as i16)),
+            ))
         } else if fits(i32::MIN.into(), i32::MAX.into()) {
-            Elements::Four(filled(codes, pairs.map(|(code, value)| (code, value as i32))))
+            Elements::Four(filled(
+                codes,
+                pairs.map(|(code, value)| (code, value as i32)),
+            ))
         } else {
             Elements::Eight(filled(codes, pairs))
         };
@@ -81,10 +89,7 @@ impl FromIterator<i64> for CodeValues {
     }
 }
 
-fn filled<T: Copy + Default>(
-    codes: usize,
-    pairs: impl Iterator<Item = (usize, T)>,
-) -> Arc<Vec<T>> {
+fn filled<T: Copy + Default>(codes: usize, pairs: impl Iterator<Item = (usize, T)>) -> Arc<Vec<T>> {
     // Zeroed by the allocator: large tables get untouched pages.
     let mut values = vec![T::default(); codes];
     pairs.for_each(|(code, value)| values[code] = value);
@@ -93,7 +98,11 @@ fn filled<T: Copy + Default>(
 
 fn look_up<T: Copy + Default + Into<i64>>(values: &[T], codes: &[u32], out: &mut [i64]) {
     for (out, code) in out.iter_mut().zip(codes) {
-        *out = values.get(*code as usize).copied().unwrap_or_default().into();
+        *out = values
+            .get(*code as usize)
+            .copied()
+            .unwrap_or_default()
+            .into();
     }
 }
 

@@ -4,10 +4,10 @@
 //! are prefetched; that vector is aggregated afterwards. So the filters hide the latency of the
 //! lookups.
 
+use crate::Expr;
 use crate::cost::{MAX_DENSE, Order, best_order};
 use crate::groups::{Groups, Words};
 use crate::plan::{GroupMap, Measure, MeasureKind, PlanError, StarPlan, Test};
-use crate::Expr;
 use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes};

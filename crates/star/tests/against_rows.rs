@@ -53,13 +53,21 @@ fn value(expr: &Expr, columns: &[Column], row: usize) -> i128 {
         Expr::Add(a, b) => value(a, columns, row) + value(b, columns, row),
         Expr::Sub(a, b) => value(a, columns, row) - value(b, columns, row),
         Expr::Mul(a, b) => value(a, columns, row) * value(b, columns, row),
-        Expr::Within { value: of, low, high } => {
+        Expr::Within {
+            value: of,
+            low,
+            high,
+        } => {
             let range = i128::from(*low)..=i128::from(*high);
             i128::from(range.contains(&value(of, columns, row)))
         }
         Expr::InSet { column, set } => i128::from(set.contains(columns[*column].codes[row])),
         Expr::Choose { when, then, other } => {
-            let taken = if value(when, columns, row) == 0 { other } else { then };
+            let taken = if value(when, columns, row) == 0 {
+                other
+            } else {
+                then
+            };
             value(taken, columns, row)
         }
     }

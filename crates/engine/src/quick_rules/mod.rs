@@ -13,14 +13,15 @@
 mod by_node;
 mod known_input;
 mod requirements;
+mod scan_filters;
 mod several_keys;
 mod where_needed;
 
 use by_node::ByNode;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use requirements::Requirements;
+use scan_filters::ScanFilters;
 use std::sync::Arc;
-use where_needed::FiltersOfFiles;
 
 pub(crate) use where_needed::logical;
 
@@ -38,8 +39,8 @@ pub(crate) fn replace(
             *rule = Arc::new(ByNode::new(Arc::clone(rule), by_all_keys));
         } else if name == requirements.name() {
             *rule = Arc::new(Requirements::default());
-        } else if FiltersOfFiles::NAMES.contains(&name) {
-            *rule = Arc::new(FiltersOfFiles(Arc::clone(rule)));
+        } else if [ScanFilters::NAME, ScanFilters::DYNAMIC].contains(&name) {
+            *rule = Arc::new(ScanFilters(Arc::clone(rule)));
         }
     }
 }

@@ -4,17 +4,11 @@
 //! and build them again to find that nothing is to be done. Looking at a plan takes a fraction of
 //! that time.
 
-use crate::scan::PlacedScanExec;
 use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, JoinType, LogicalPlan, Operator};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::empty::EmptyExec;
-use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
 
@@ -74,10 +68,7 @@ impl OptimizerRule for WhereNeeded {
 }
 
 /// Whether an operator of the plan, those of subqueries included, is `such`.
-fn has_operator(
-    plan: &LogicalPlan,
-    such: impl Fn(&LogicalPlan) -> Result<bool>,
-) -> Result<bool> {
+fn has_operator(plan: &LogicalPlan, such: impl Fn(&LogicalPlan) -> Result<bool>) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         found = such(node)?;
@@ -201,41 +192,4 @@ fn are_comparisons<'e>(expr: &'e Expr, compared: &mut Vec<&'e Expr>) -> bool {
     let is_new = !compared.contains(&left.as_ref());
     compared.push(left);
     orders && other(value) && is_new
-}
-
-/// DataFusion's rule that moves filters into scans, run only where there are other scans than those
-/// of placed tables, which have taken their filters when they were made.
-#[derive(Debug)]
-pub(super) struct FiltersOfFiles(pub Arc<dyn PhysicalOptimizerRule + Send + Sync>);
-
-impl FiltersOfFiles {
-    /// The names of DataFusion's rules that this can run.
-    pub const NAMES: [&str; 2] = ["FilterPushdown", "FilterPushdown(Post)"];
-}
-
-impl PhysicalOptimizerRule for FiltersOfFiles {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let other = plan.exists(|node| {
-            let takes_none = node.is::<PlacedScanExec>()
-                || node.is::<EmptyExec>()
-                || node.is::<PlaceholderRowExec>();
-            Ok(node.children().is_empty() && !takes_none)
-        })?;
-        match other {
-            true => self.0.optimize(plan, config),
-            false => Ok(plan),
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
 }

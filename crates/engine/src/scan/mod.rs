@@ -18,6 +18,7 @@ use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_plan::PhysicalExpr;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::filter_pushdown::{
@@ -176,6 +177,13 @@ impl PlacedScanExec {
         scan
     }
 
+    /// A scan that may leave out rows for which a predicate does not hold; `None` if none can be
+    /// evaluated on codes.
+    pub(crate) fn with_hint(&self, predicates: &[Arc<dyn PhysicalExpr>]) -> Option<Self> {
+        let filters = CodeFilter::compile(&self.table, &self.projection, &self.schema, predicates);
+        (!filters.is_empty()).then(|| self.with_filters(Arc::new(filters)))
+    }
+
     /// A scan of the same rows with `filters` and fresh state.
     fn with_filters(&self, filters: Arc<Vec<CodeFilter>>) -> Self {
         PlacedScanExec {
@@ -243,12 +251,8 @@ impl ExecutionPlan for PlacedScanExec {
         let mut answer = FilterPushdownPropagation::all_unsupported(result);
         // Later phases push dynamic filters, which cannot be evaluated on codes in advance.
         if phase == FilterPushdownPhase::Pre {
-            let filters =
-                CodeFilter::compile(&self.table, &self.projection, &self.schema, &predicates);
-            if !filters.is_empty() {
-                let noted: Arc<dyn ExecutionPlan> = Arc::new(self.with_filters(Arc::new(filters)));
-                answer.updated_node = Some(noted);
-            }
+            let noted = self.with_hint(&predicates);
+            answer.updated_node = noted.map(|scan| Arc::new(scan) as _);
         }
         Ok(answer)
     }

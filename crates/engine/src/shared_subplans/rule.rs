@@ -4,6 +4,7 @@ use super::exec::{SharedExec, SharedSubplan};
 use super::same::same;
 use crate::breakdown::caught;
 use crate::operators::aggregate_of;
+use crate::running_window::RunningWindowExec;
 use crate::scan::PlacedScanExec;
 use crate::star::StarExec;
 use datafusion::common::config::ConfigOptions;
@@ -121,7 +122,10 @@ fn walk(plan: &Arc<dyn ExecutionPlan>, next: &mut usize, found: &mut Vec<Candida
 
 /// Whether `plan` ends an aggregation or computes windows.
 fn is_complete(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    if plan.is::<BoundedWindowAggExec>() || plan.is::<WindowAggExec>() {
+    if plan.is::<RunningWindowExec>()
+        || plan.is::<BoundedWindowAggExec>()
+        || plan.is::<WindowAggExec>()
+    {
         return true;
     }
     let ends = |mode: &AggregateMode| {

@@ -2,6 +2,7 @@
 
 use crate::bigjoin::{BigAggregateExec, BigJoinExec};
 use crate::operators::{aggregate_of, join_of};
+use crate::running_window::RunningWindowExec;
 use crate::runtime_filter::RuntimeFilterExec;
 use crate::scan::{PlacedScanExec, RuntimeFilter};
 use crate::star::StarExec;
@@ -109,6 +110,9 @@ impl<'p> Pairs<'p> {
         if let Some((one, other)) = pair::<BoundedWindowAggExec>(one, other) {
             return one.input_order_mode == other.input_order_mode
                 && windows(one.window_expr(), other.window_expr());
+        }
+        if let Some((one, other)) = pair::<RunningWindowExec>(one, other) {
+            return windows(one.window_expr(), other.window_expr());
         }
         if let Some((one, other)) = pair::<WindowAggExec>(one, other) {
             return windows(one.window_expr(), other.window_expr());

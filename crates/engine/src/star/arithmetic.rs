@@ -32,7 +32,7 @@ pub(super) struct Typed {
 
 impl Typed {
     /// An expression that is never NULL.
-    fn always(expr: Expr, data_type: DataType) -> Self {
+    pub fn always(expr: Expr, data_type: DataType) -> Self {
         Typed {
             expr,
             data_type,
@@ -48,7 +48,7 @@ impl Typed {
     }
 
     /// The same, NULL where one of `others` is.
-    fn null_with(mut self, others: &[&Typed]) -> Self {
+    pub fn null_with(mut self, others: &[&Typed]) -> Self {
         for other in others {
             self.nulls.extend(&other.nulls);
             let new = other.when.iter().filter(|c| !self.when.contains(c));
@@ -189,10 +189,7 @@ impl<'a> Arithmetic<'a> {
                     .collect::<Result<CodeValues, _>>();
                 let values =
                     values.map_err(|_| NotFused(format!("{} does not fit 64 bits", fact.name)))?;
-                Expr::Mapped {
-                    column,
-                    values,
-                }
+                Expr::Mapped { column, values }
             }
         };
         Ok(Typed {
@@ -231,15 +228,19 @@ impl<'a> Arithmetic<'a> {
 
     /// Compiles a CASE; without ELSE it is NULL where no branch is taken.
     fn case(&self, case: &CaseExpr, data_type: &DataType) -> Result<Typed, NotFused> {
-        if case.expr().is_some() {
-            return NotFused::because("a case compares one expression with others");
-        }
         let mut result = match case.else_expr() {
             Some(other) => self.branch(other, data_type)?,
             None => None,
         };
         for (condition, then) in case.when_then_expr().iter().rev() {
-            let flag = self.flag(condition, true)?;
+            let flag = match case.expr() {
+                None => self.flag(condition, true)?,
+                Some(compared) => {
+                    let (one, other) = (Arc::clone(compared), Arc::clone(condition));
+                    let equal = Arc::new(BinaryExpr::new(one, Operator::Eq, other));
+                    self.flag(&(equal as _), true)?
+                }
+            };
             let then = self.branch(then, data_type)?;
             result = chosen(flag, then, result);
         }

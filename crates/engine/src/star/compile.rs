@@ -84,9 +84,10 @@ fn table_bytes(expr: &Expr) -> usize {
         Expr::InSet { set, .. } => set.size_bytes(),
         Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => table_bytes(a) + table_bytes(b),
         Expr::Within { value, .. } => table_bytes(value),
-        Expr::Choose { when, then, other } => {
-            [when, then, other].map(|part| table_bytes(part)).iter().sum()
-        }
+        Expr::Choose { when, then, other } => [when, then, other]
+            .map(|part| table_bytes(part))
+            .iter()
+            .sum(),
     }
 }
 
@@ -114,7 +115,7 @@ pub(super) fn compile(
     }
     lookups(lowered, dimensions, &mut plan)?;
     let groups = groups(lowered, aggregation, dimensions, &mut plan)?;
-    let mut measures = Measures::new(&arithmetic);
+    let mut measures = Measures::new(&arithmetic, !aggregation.groups.is_empty());
     let mut states = Vec::new();
     let mut field = aggregation.groups.len();
     for aggregate in &aggregation.aggregates {

@@ -22,11 +22,7 @@ impl Arithmetic<'_> {
     ///
     /// # Errors
     /// The first part that is neither a condition on one small table nor a comparison of integers.
-    pub fn flag(
-        &self,
-        condition: &Arc<dyn PhysicalExpr>,
-        wanted: bool,
-    ) -> Result<Expr, NotFused> {
+    pub fn flag(&self, condition: &Arc<dyn PhysicalExpr>, wanted: bool) -> Result<Expr, NotFused> {
         if let Ok((column, set)) = self.codes_where(condition, wanted) {
             return Ok(in_set(column, set));
         }
@@ -132,9 +128,8 @@ impl Arithmetic<'_> {
 
 /// The first expression minus the second one, at the scale of that with more digits.
 fn difference(left: &Typed, right: &Typed) -> Result<Expr, NotFused> {
-    let whole = |data_type: &DataType| {
-        matches!(data_type, DataType::Date32 | DataType::Timestamp(..))
-    };
+    let whole =
+        |data_type: &DataType| matches!(data_type, DataType::Date32 | DataType::Timestamp(..));
     if left.data_type == right.data_type && whole(&left.data_type) {
         return Ok(left.expr.clone() - right.expr.clone());
     }

@@ -113,7 +113,9 @@ impl LoadedDimension {
             let mut valid = CodeSet::new(self.keys.codes());
             let codes = self.codes.iter().enumerate();
             let codes = codes.filter(|(row, _)| rows.contains(*row as u32));
-            codes.filter_map(|(_, code)| *code).for_each(|code| valid.insert(code));
+            codes
+                .filter_map(|(_, code)| *code)
+                .for_each(|code| valid.insert(code));
             Arc::new(valid)
         });
         Ok((by_code, valid))
@@ -172,7 +174,9 @@ pub(super) fn with_nulls(array: &ArrayRef) -> Result<(Vec<i64>, Option<Arc<CodeS
     let valid = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
     let valid = valid.map(|nulls| {
         let mut valid = CodeSet::new(nulls.len() as u64);
-        nulls.valid_indices().for_each(|row| valid.insert(row as u32));
+        nulls
+            .valid_indices()
+            .for_each(|row| valid.insert(row as u32));
         Arc::new(valid)
     });
     Ok((values, valid))
@@ -198,8 +202,16 @@ fn all_integers(
 
 /// Maps values to the codes of a column.
 enum Coder {
-    Offset { base: i128, first: i128, last: i128 },
-    Listed { values: Vec<i128>, first: u32, next: usize },
+    Offset {
+        base: i128,
+        first: i128,
+        last: i128,
+    },
+    Listed {
+        values: Vec<i128>,
+        first: u32,
+        next: usize,
+    },
 }
 
 impl Coder {
@@ -305,7 +317,23 @@ mod tests {
     fn values_are_found_in_any_order() {
         let values: Vec<i128> = (0..100).map(|i| i * i).collect();
         let mut next = 0;
-        let asked = [0, 1, 2, 9, 9801, 9802, 3, 4, 4, -1, 50 * 50, 2600, 2601, 98 * 98, 9801];
+        let asked = [
+            0,
+            1,
+            2,
+            9,
+            9801,
+            9802,
+            3,
+            4,
+            4,
+            -1,
+            50 * 50,
+            2600,
+            2601,
+            98 * 98,
+            9801,
+        ];
         for value in asked {
             let expected = values.iter().position(|v| *v == value);
             assert_eq!(found(&values, value, &mut next), expected, "{value}");

@@ -3,6 +3,7 @@
 use super::NotFused;
 use super::arithmetic::{Arithmetic, scale};
 use super::lower::not_volatile;
+use super::moments::Moments;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
@@ -11,27 +12,48 @@ use std::sync::Arc;
 use tierloom_star::{Expr, Measure, MeasureKind};
 
 /// Integers up to this magnitude are exact in a 64-bit float.
-const EXACT_FLOAT: i128 = 1 << 53;
+pub(super) const EXACT_FLOAT: i128 = 1 << 53;
 
 /// A column of partial states.
 pub(super) struct StateColumn {
-    /// Index of the measure that it is computed from.
-    pub measure: usize,
+    pub from: StateValue,
     pub field: FieldRef,
     /// Write 0 as NULL, as an average's count for a group without values.
     pub null_if_zero: bool,
 }
 
+/// What a state is computed from; the numbers are indices of measures.
+pub(super) enum StateValue {
+    Measure(usize),
+    /// A sum as a float, 0 if there was nothing to add.
+    Float(usize),
+    /// A sum divided by a count, 0 if that is 0.
+    Mean {
+        count: usize,
+        sum: usize,
+    },
+    /// The sum of the products of two values' differences from their means, or of the squares of
+    /// one value's.
+    Deviations {
+        count: usize,
+        sums: [usize; 2],
+        products: usize,
+    },
+}
+
 /// Collects measures; equal ones are shared.
 pub(super) struct Measures<'a> {
-    arithmetic: &'a Arithmetic<'a>,
+    pub(super) arithmetic: &'a Arithmetic<'a>,
+    /// Whether rows are grouped by something.
+    pub(super) is_grouped: bool,
     found: Vec<Measure>,
 }
 
 impl<'a> Measures<'a> {
-    pub fn new(arithmetic: &'a Arithmetic<'a>) -> Self {
+    pub fn new(arithmetic: &'a Arithmetic<'a>, is_grouped: bool) -> Self {
         Measures {
             arithmetic,
+            is_grouped,
             found: Vec::new(),
         }
     }
@@ -43,7 +65,7 @@ impl<'a> Measures<'a> {
     /// Adds the measures of `aggregate`, whose states are the first of `fields`.
     ///
     /// # Errors
-    /// A function other than sum, count, avg, min and max, or an argument that is not integer
+    /// Another function than those that the last message names, or an argument that is not integer
     /// arithmetic.
     pub fn aggregate(
         &mut self,
@@ -54,16 +76,12 @@ impl<'a> Measures<'a> {
         if aggregate.is_distinct() || !aggregate.order_bys().is_empty() {
             return NotFused::because(format!("{} is distinct or ordered", aggregate.name()));
         }
-        let arguments = aggregate.expressions();
-        let [argument] = &arguments[..] else {
-            return NotFused::because(format!(
-                "{} has {} arguments",
-                aggregate.name(),
-                arguments.len()
-            ));
-        };
-        let expr = self.arithmetic.lowered.over_universe(argument)?;
-        not_volatile(&expr)?;
+        let mut arguments = Vec::new();
+        for argument in aggregate.expressions() {
+            let expr = self.arithmetic.lowered.over_universe(&argument)?;
+            not_volatile(&expr)?;
+            arguments.push(expr);
+        }
         if let Some(odd) = fields.iter().find(|f| !is_state_type(f.data_type())) {
             return NotFused::because(format!(
                 "{} keeps states of type {}",
@@ -71,9 +89,19 @@ impl<'a> Measures<'a> {
                 odd.data_type()
             ));
         }
+        if let Some(moments) = Moments::of(name) {
+            return self.moments(moments, &arguments, fields);
+        }
+        let [expr] = &arguments[..] else {
+            return NotFused::because(format!(
+                "{} has {} arguments",
+                aggregate.name(),
+                arguments.len()
+            ));
+        };
         match name {
-            "count" => Ok(vec![self.count(&expr, &fields[0])?]),
-            "sum" => Ok(vec![self.sum(&expr, &fields[0])?]),
+            "count" => Ok(vec![self.count(expr, &fields[0])?]),
+            "sum" => Ok(vec![self.sum(expr, &fields[0])?]),
             "avg" => {
                 if !fields[0].name().ends_with("[count]") {
                     return NotFused::because("avg keeps its state in an order that is not known");
@@ -82,24 +110,30 @@ impl<'a> Measures<'a> {
                 // it divides by the count.
                 let count = StateColumn {
                     null_if_zero: true,
-                    ..self.count(&expr, &fields[0])?
+                    ..self.count(expr, &fields[0])?
                 };
-                Ok(vec![count, self.sum(&expr, &fields[1])?])
+                Ok(vec![count, self.sum(expr, &fields[1])?])
             }
-            "min" => Ok(vec![self.extreme(MeasureKind::Min, &expr, &fields[0])?]),
-            "max" => Ok(vec![self.extreme(MeasureKind::Max, &expr, &fields[0])?]),
-            other => NotFused::because(format!("{other} is not one of sum, count, avg, min, max")),
+            "min" => Ok(vec![self.extreme(MeasureKind::Min, expr, &fields[0])?]),
+            "max" => Ok(vec![self.extreme(MeasureKind::Max, expr, &fields[0])?]),
+            other => NotFused::because(format!(
+                "{other} is not one of sum, count, avg, min, max, stddev, var, covar and corr"
+            )),
         }
     }
 
-    fn push(&mut self, measure: Measure, field: &FieldRef) -> StateColumn {
+    /// The index of a measure, which is added if there is no such one.
+    pub(super) fn index(&mut self, measure: Measure) -> usize {
         let at = self.found.iter().position(|m| *m == measure);
-        let measure = at.unwrap_or_else(|| {
+        at.unwrap_or_else(|| {
             self.found.push(measure);
             self.found.len() - 1
-        });
+        })
+    }
+
+    fn push(&mut self, measure: Measure, field: &FieldRef) -> StateColumn {
         StateColumn {
-            measure,
+            from: StateValue::Measure(self.index(measure)),
             field: Arc::clone(field),
             null_if_zero: false,
         }
@@ -130,10 +164,7 @@ impl<'a> Measures<'a> {
     ///
     /// Casts that cannot fail are skipped. A cast that can fail must be evaluated, so that it fails
     /// as in DataFusion.
-    fn null_if(
-        &self,
-        expr: &Arc<dyn PhysicalExpr>,
-    ) -> Result<(Vec<usize>, Vec<Expr>), NotFused> {
+    fn null_if(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<(Vec<usize>, Vec<Expr>), NotFused> {
         let inner = match expr.downcast_ref::<CastExpr>() {
             Some(cast) => {
                 let from = cast.expr().data_type(&self.arithmetic.lowered.universe)?;
@@ -149,7 +180,8 @@ impl<'a> Measures<'a> {
             && self.arithmetic.lowered.owner(column.index()).is_none()
         {
             // Nullability as seen when the table was loaded; the planner's schema may declare more.
-            let placed = &self.arithmetic.lowered.fact.columns()[self.arithmetic.lowered.fact_columns[column.index()]];
+            let placed = &self.arithmetic.lowered.fact.columns()
+                [self.arithmetic.lowered.fact_columns[column.index()]];
             return match (placed.coded(), placed.nullable()) {
                 (_, false) => Ok((Vec::new(), Vec::new())),
                 (Some(_), true) => Ok((vec![column.index()], Vec::new())),

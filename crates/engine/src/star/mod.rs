@@ -28,6 +28,7 @@ mod filters;
 mod finish;
 mod lower;
 mod measures;
+mod moments;
 mod morsels;
 mod output;
 mod rule;

@@ -6,6 +6,7 @@
 use super::NotFused;
 use super::compile::{Compiled, GroupValues};
 use super::lower::Lowered;
+use super::measures::{StateColumn, StateValue};
 use super::universe::fact_column;
 use crate::coded::{CodedColumn, from_integers};
 use arrow::array::{
@@ -40,9 +41,7 @@ pub(super) fn batch(
         });
     }
     for state in &compiled.states {
-        let values = found.measures[state.measure].iter();
-        let values = values.map(|v| v.filter(|v| !(state.null_if_zero && *v == 0)));
-        columns.push(state_array(values.collect(), state.field.data_type())?);
+        columns.push(state_column(&found.measures, state)?);
     }
     for (column, field) in columns.iter_mut().zip(schema.fields()) {
         if column.data_type() != field.data_type() {
@@ -52,6 +51,37 @@ pub(super) fn batch(
     let options = RecordBatchOptions::new().with_row_count(Some(found.keys.len()));
     let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
     Ok((batch, found.rows.iter().sum()))
+}
+
+/// The values of a state, whose measures have the values in `measures`.
+fn state_column(measures: &[Vec<Option<i128>>], state: &StateColumn) -> Result<ArrayRef, NotFused> {
+    let of = |measure: usize, row: usize| measures[measure][row].unwrap_or(0);
+    let floats = |first: usize, value: &dyn Fn(usize) -> f64| -> ArrayRef {
+        let rows = 0..measures[first].len();
+        Arc::new(rows.map(value).collect::<Float64Array>())
+    };
+    // Without rows all sums are 0.
+    let divided = |sum: i128, count: i128| sum as f64 / count.max(1) as f64;
+    Ok(match state.from {
+        StateValue::Measure(measure) => {
+            let values = measures[measure].iter();
+            let values = values.map(|v| v.filter(|v| !(state.null_if_zero && *v == 0)));
+            return state_array(values.collect(), state.field.data_type());
+        }
+        StateValue::Float(sum) => floats(sum, &|row| of(sum, row) as f64),
+        StateValue::Mean { count, sum } => {
+            floats(count, &|row| divided(of(sum, row), of(count, row)))
+        }
+        StateValue::Deviations {
+            count,
+            sums: [a, b],
+            products,
+        } => floats(count, &|row| {
+            let count = of(count, row);
+            let squares = count * of(products, row) - of(a, row) * of(b, row);
+            divided(squares, count)
+        }),
+    })
 }
 
 /// The values of codes of a column that has too many of them for a list.

@@ -227,7 +227,10 @@ impl StagingBuffers {
             plan.filters.iter().any(|f| f.column == column)
                 || plan.groups.iter().any(|g| g.column == column)
                 || plan.measures.iter().any(|m| m.columns().contains(&column))
-                || plan.conditions.iter().any(|c| c.columns().contains(&column))
+                || plan
+                    .conditions
+                    .iter()
+                    .any(|c| c.columns().contains(&column))
         };
         let staged = |(at, index): (usize, &usize)| {
             (used(at) && lowered.fact.is_staged(*index)).then(Vec::new)

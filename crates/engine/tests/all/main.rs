@@ -17,6 +17,7 @@ mod outer_joins;
 mod plans;
 mod pooled;
 mod quick_rules;
+mod running_windows;
 mod runtime_filters;
 mod semi_joins;
 mod shared_subplans;

@@ -139,7 +139,7 @@ fn answer(engine: &Engine, sql: &str) -> (Vec<String>, bool) {
 }
 
 /// Queries that must be fused.
-const FUSED: [&str; 34] = [
+const FUSED: [&str; 37] = [
     "select kind, count(distinct item) from sales group by kind",
     "select sum(amount) from sales",
     "select count(*), count(amount), sum(amount), avg(amount), min(amount), max(amount) from sales where kind = 'sea'",
@@ -173,6 +173,9 @@ const FUSED: [&str; 34] = [
     "select sum(case when amount - size <= 30 then 1 else 0 end), sum(case when amount - size > 30 and amount - size <= 60 then price when city = 'city 3' then amount end), count(case when not (amount > size) then 1 end) from sales, shops where shop = shop_id",
     "select brand, city, count(*) from sales, shops, items where shop = shop_id and item = item_id and (size > 5 and weight < 30 or size < 3 and weight > 60) group by brand, city",
     "select city, count(*) from sales join shops on shop = shop_id and amount = size group by city",
+    "select kind, round(stddev(amount), 9), round(stddev_pop(item), 6), round(var_samp(amount * 2 - 7), 6), round(var_pop(case when item < 900 then amount end), 6), count(amount) from sales group by kind",
+    "select city, round(corr(amount, stars), 9), round(covar_samp(amount, size), 6), round(covar_pop(size, item), 4) from sales, shops where shop = shop_id group by city",
+    "select round(corr(amount, item), 9), round(covar_samp(amount, item), 4), round(stddev(amount), 9), round(var_pop(amount + size), 6), stddev(case when size > 90 then item end) from sales, shops where shop = shop_id",
     "select city, sum(amount * stars), count(stars), sum(case when stars > 2 then price when stars is null then stars else amount end), sum(stars), min(stars) from sales, shops where shop = shop_id and stars < amount group by city",
 ];
 
@@ -191,8 +194,8 @@ const NOT_FUSED: [(&str, &str); 6] = [
         "not inner",
     ),
     (
-        "select round(stddev(amount), 6) from sales",
-        "sum, count, avg, min, max",
+        "select kind, median(amount) from sales group by kind",
+        "states of type List",
     ),
     (
         "select city, count(distinct item) from sales, shops where shop = shop_id group by rollup(city)",

@@ -1,0 +1,282 @@
+//! The physical operator of running windows.
+
+use super::function::{Function, Groups};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::{concat, concat_batches, partition};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::OrderingRequirements;
+use datafusion::physical_expr::window::WindowExpr;
+use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::windows::BoundedWindowAggExec;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements,
+    InputOrderMode, PhysicalExpr, PlanProperties,
+};
+use futures::{StreamExt, TryStreamExt};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Computes window functions from the first row of a partition to the current one, over sorted
+/// rows.
+#[derive(Debug)]
+pub(crate) struct RunningWindowExec {
+    /// The replaced `BoundedWindowAggExec`, which answers the planner's questions.
+    window: Arc<dyn ExecutionPlan>,
+    functions: Vec<Function>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl RunningWindowExec {
+    /// The operator in place of `window`; `None` if that is another one, or has other functions.
+    ///
+    /// # Errors
+    /// DataFusion's, from the types of expressions.
+    pub(super) fn of(window: &Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
+        let Some(bounded) = window.downcast_ref::<BoundedWindowAggExec>() else {
+            return Ok(None);
+        };
+        let schema = bounded.input().schema();
+        let mut keys = keys(bounded.window_expr());
+        let is_flat = keys.try_fold(true, |flat, key| {
+            Ok::<_, datafusion::error::DataFusionError>(
+                flat && !key.data_type(&schema)?.is_nested(),
+            )
+        })?;
+        if bounded.input_order_mode != InputOrderMode::Sorted
+            || bounded.state_observer().is_some()
+            || !is_flat
+        {
+            return Ok(None);
+        }
+        let functions = bounded.window_expr().iter();
+        let functions = functions.map(|expr| Function::of(expr, &schema));
+        let functions: Option<Vec<Function>> = functions.collect::<Result<_>>()?;
+        Ok(functions.map(|functions| RunningWindowExec {
+            window: Arc::clone(window),
+            functions,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }))
+    }
+
+    /// The window functions.
+    pub(crate) fn window_expr(&self) -> &[Arc<dyn WindowExpr>] {
+        let bounded = self.window.downcast_ref::<BoundedWindowAggExec>();
+        bounded.map_or(&[], |bounded| bounded.window_expr())
+    }
+
+    fn remade(&self, window: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        match Self::of(window)? {
+            Some(running) => Ok(Arc::new(running)),
+            None => internal_err!("{} cannot replace this window", self.name()),
+        }
+    }
+}
+
+/// The keys of partitions, then those of the order in them.
+fn keys(windows: &[Arc<dyn WindowExpr>]) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
+    let first = windows.first().into_iter();
+    first.flat_map(|window| {
+        let order = window.order_by().iter().map(|by| &by.expr);
+        window.partition_by().iter().chain(order)
+    })
+}
+
+impl ExecutionPlan for RunningWindowExec {
+    fn name(&self) -> &str {
+        "RunningWindowExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.window.properties()
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        self.input_distribution_requirements().into_per_child()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        self.window.input_distribution_requirements()
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        self.window.required_input_ordering()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.window.maintains_input_order()
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        self.window.cardinality_effect()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.window.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.window.apply_expressions(f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.remade(&Arc::clone(&self.window).replace_children(children, options)?)
+    }
+
+    tierloom_corrections::with_new_children!();
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.remade(&Arc::clone(&self.window).reset_state()?)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let Some(bounded) = self.window.downcast_ref::<BoundedWindowAggExec>() else {
+            return internal_err!("{} without its window", self.name());
+        };
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let input = bounded.input().execute(partition, context)?;
+        let window = bounded.window_expr().first();
+        let partitions = window.map_or(0, |window| window.partition_by().len());
+        let mut running = Running {
+            schema: self.schema(),
+            functions: self.functions.clone(),
+            keys: keys(bounded.window_expr()).cloned().collect(),
+            partitions,
+            kept_back: None,
+            last: None,
+        };
+        // One more element for the rows that were kept back.
+        let input = input.map(|batch| batch.map(Some));
+        let input = input.chain(futures::stream::iter([Ok(None)]));
+        let batches = input.map(move |batch| {
+            let timer = metrics.elapsed_compute().timer();
+            let batch = running.next(batch?);
+            timer.done();
+            if let Ok(Some(batch)) = &batch {
+                metrics.record_output(batch.num_rows());
+            }
+            batch
+        });
+        let batches = batches.try_filter_map(|batch| std::future::ready(Ok(batch)));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            self.schema(),
+            batches,
+        )))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+impl DisplayAs for RunningWindowExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.window_expr().iter().map(|expr| expr.name()).collect();
+        write!(f, "RunningWindowExec: wdw=[{}]", names.join(", "))
+    }
+}
+
+/// One execution over one partition of the input.
+struct Running {
+    schema: SchemaRef,
+    functions: Vec<Function>,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    /// How many of the keys are those of partitions.
+    partitions: usize,
+    /// Rows whose last peer may not have come yet.
+    kept_back: Option<RecordBatch>,
+    /// The keys of the last row before those of the next batch.
+    last: Option<Vec<ArrayRef>>,
+}
+
+impl Running {
+    /// The rows that can be completed with those of `batch`; with `None` all that are left.
+    fn next(&mut self, batch: Option<RecordBatch>) -> Result<Option<RecordBatch>> {
+        let is_last = batch.is_none();
+        let batch = match (self.kept_back.take(), batch) {
+            (Some(before), Some(batch)) => concat_batches(&batch.schema(), [&before, &batch])?,
+            (before, batch) => match before.or(batch) {
+                Some(batch) => batch,
+                None => return Ok(None),
+            },
+        };
+        if batch.num_rows() == 0 {
+            return Ok(None);
+        }
+        let rows = batch.num_rows();
+        let keys = self.keys.iter();
+        let keys: Vec<ArrayRef> = keys
+            .map(|key| key.evaluate(&batch)?.into_array(rows))
+            .collect::<Result<_>>()?;
+        let mut peers = ranges(&keys, rows)?;
+        let waits = self.functions.iter().any(|function| function.by_peers);
+        if waits && !is_last {
+            let open = peers.pop().unwrap_or(0..rows);
+            self.kept_back = Some(batch.slice(open.start, open.len()));
+            if open.start == 0 {
+                return Ok(None);
+            }
+        }
+        let rows = peers.last().map_or(0, |last| last.end);
+        let batch = batch.slice(0, rows);
+        let keys: Vec<ArrayRef> = keys.iter().map(|key| key.slice(0, rows)).collect();
+        let same_partition = self.goes_on(&keys, self.partitions)?;
+        let continues = same_partition && self.goes_on(&keys, keys.len())?;
+        let partitions = ranges(&keys[..self.partitions], rows)?;
+        let mut starts = partitions.iter().map(|range| range.start).peekable();
+        let begins = peers.iter().map(|peers| {
+            let is_start = starts.next_if_eq(&peers.start).is_some();
+            is_start && !(peers.start == 0 && same_partition)
+        });
+        let begins: Vec<bool> = begins.collect();
+        let groups = Groups {
+            peers: &peers,
+            begins: &begins,
+            continues,
+        };
+        let mut columns = batch.columns().to_vec();
+        for function in &mut self.functions {
+            columns.push(function.values(&batch, &groups)?);
+        }
+        self.last = Some(keys.iter().map(|key| key.slice(rows - 1, 1)).collect());
+        Ok(Some(RecordBatch::try_new(
+            Arc::clone(&self.schema),
+            columns,
+        )?))
+    }
+
+    /// Whether the first row has the same first `count` keys as the last row before it.
+    fn goes_on(&self, keys: &[ArrayRef], count: usize) -> Result<bool> {
+        let Some(last) = &self.last else {
+            return Ok(false);
+        };
+        let pairs = last.iter().zip(keys).take(count);
+        let pairs = pairs.map(|(last, key)| concat(&[last.as_ref(), key.slice(0, 1).as_ref()]));
+        let pairs: Vec<ArrayRef> = pairs.collect::<std::result::Result<_, _>>()?;
+        Ok(ranges(&pairs, 2)?.len() == 1)
+    }
+}
+
+/// The ranges of rows with the same keys.
+fn ranges(keys: &[ArrayRef], rows: usize) -> Result<Vec<Range<usize>>> {
+    match keys {
+        [] => Ok(std::iter::once(0..rows).collect()),
+        keys => Ok(partition(keys)?.ranges()),
+    }
+}

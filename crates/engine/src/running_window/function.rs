@@ -1,0 +1,324 @@
+//! Window functions as loops over the rows of a batch.
+
+use arrow::array::{
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray,
+    RecordBatch, UInt64Array,
+};
+use arrow::compute::sum;
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use datafusion::common::{Result, exec_datafusion_err, internal_err};
+use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
+use datafusion::physical_expr::window::{PlainAggregateWindowExpr, StandardWindowExpr, WindowExpr};
+use datafusion::physical_plan::PhysicalExpr;
+use datafusion::physical_plan::windows::WindowUDFExpr;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What a function computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    RowNumber,
+    Rank,
+    DenseRank,
+    Count,
+    Sum,
+    Min,
+    Max,
+    Average,
+}
+
+/// A window function, its argument and the value that it has reached.
+#[derive(Debug, Clone)]
+pub(super) struct Function {
+    kind: Kind,
+    argument: Option<Arc<dyn PhysicalExpr>>,
+    /// The type of its values.
+    data_type: DataType,
+    /// Whether a value is that of the last of its peers.
+    pub by_peers: bool,
+    reached: Reached,
+}
+
+/// What a function knows of the rows of the current partition so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reached {
+    rows: u64,
+    rank: u64,
+    dense_rank: u64,
+    /// Arguments that are not NULL.
+    values: i64,
+    /// The sum or extreme of integers and decimals.
+    whole: i128,
+    float: f64,
+}
+
+/// Rows of a batch that are handled together, each other group of them after the one before.
+pub(super) struct Groups<'a> {
+    /// Peers, from the first row to the last.
+    pub peers: &'a [Range<usize>],
+    /// Whether a partition begins at the first row of each group of peers.
+    pub begins: &'a [bool],
+    /// Whether the first rows are peers of the last row of the batch before.
+    pub continues: bool,
+}
+
+impl Function {
+    /// The function of `window`, whose input has `schema`; `None` if it is none of those above.
+    pub fn of(
+        window: &Arc<dyn WindowExpr>,
+        schema: &arrow::datatypes::Schema,
+    ) -> Result<Option<Self>> {
+        let data_type = window.field()?.data_type().clone();
+        let made = |kind, argument, by_peers| {
+            Some(Function {
+                kind,
+                argument,
+                data_type: data_type.clone(),
+                by_peers,
+                reached: Reached::default(),
+            })
+        };
+        if let Some(standard) = window.as_any().downcast_ref::<StandardWindowExpr>() {
+            let function = standard.get_standard_func_expr().as_any();
+            let Some(function) = function.downcast_ref::<WindowUDFExpr>() else {
+                return Ok(None);
+            };
+            let kind = match function.fun().name() {
+                "row_number" => Kind::RowNumber,
+                "rank" => Kind::Rank,
+                "dense_rank" => Kind::DenseRank,
+                _ => return Ok(None),
+            };
+            let is_known = data_type == DataType::UInt64;
+            return Ok(is_known.then(|| made(kind, None, false)).flatten());
+        }
+        let Some(plain) = window.as_any().downcast_ref::<PlainAggregateWindowExpr>() else {
+            return Ok(None);
+        };
+        let aggregate = plain.get_aggregate_expr();
+        // The filter of an aggregate in a window is to be seen in its text only.
+        let has_filter = !format!("{plain:?}").ends_with("filter: None }");
+        let Some(by_peers) = runs_by_peers(plain.get_window_frame()) else {
+            return Ok(None);
+        };
+        if has_filter
+            || aggregate.is_distinct()
+            || aggregate.ignore_nulls()
+            || !aggregate.order_bys().is_empty()
+            || (by_peers && plain.order_by().is_empty())
+        {
+            return Ok(None);
+        }
+        let arguments = aggregate.expressions();
+        let [argument] = &arguments[..] else {
+            return Ok(None);
+        };
+        let of = argument.data_type(schema)?;
+        let is_whole = matches!(
+            of,
+            DataType::Int64 | DataType::UInt64 | DataType::Decimal128(..)
+        );
+        let is_small = matches!(of, DataType::Date32) || of.is_integer();
+        let float = of == DataType::Float64 && data_type == DataType::Float64;
+        let kind = match aggregate.fun().name() {
+            "count" if data_type == DataType::Int64 => Kind::Count,
+            "sum" if float || is_whole && same_kind(&of, &data_type) => Kind::Sum,
+            "avg" if float => Kind::Average,
+            "min" if data_type == of && (is_small || is_whole) => Kind::Min,
+            "max" if data_type == of && (is_small || is_whole) => Kind::Max,
+            _ => return Ok(None),
+        };
+        Ok(made(kind, Some(Arc::clone(argument)), by_peers))
+    }
+
+    /// The values for the rows of `batch`, which come after those of the batch before.
+    ///
+    /// # Errors
+    /// Of the argument, and sums that leave the range of their type.
+    pub fn values(&mut self, batch: &RecordBatch, groups: &Groups<'_>) -> Result<ArrayRef> {
+        let rows = batch.num_rows();
+        let argument = self.argument.as_ref();
+        let argument = argument.map(|argument| argument.evaluate(batch)?.into_array(rows));
+        let Some(argument) = argument.transpose()? else {
+            return Ok(self.numbers(rows, groups));
+        };
+        match (self.kind, argument.data_type().clone()) {
+            (Kind::Count, _) => Ok(self.counts(&argument, groups)),
+            (_, DataType::Float64) => self.floats(argument.as_primitive(), groups),
+            (_, DataType::Int8) => self.whole::<Int8Type>(&argument, groups),
+            (_, DataType::Int16) => self.whole::<Int16Type>(&argument, groups),
+            (_, DataType::Int32) => self.whole::<Int32Type>(&argument, groups),
+            (_, DataType::Date32) => self.whole::<Date32Type>(&argument, groups),
+            (_, DataType::Int64) => self.whole::<Int64Type>(&argument, groups),
+            (_, DataType::UInt8) => self.whole::<UInt8Type>(&argument, groups),
+            (_, DataType::UInt16) => self.whole::<UInt16Type>(&argument, groups),
+            (_, DataType::UInt32) => self.whole::<UInt32Type>(&argument, groups),
+            (_, DataType::UInt64) => self.whole::<UInt64Type>(&argument, groups),
+            (_, DataType::Decimal128(..)) => self.whole::<Decimal128Type>(&argument, groups),
+            (_, other) => internal_err!("a running window over {other}"),
+        }
+    }
+
+    fn numbers(&mut self, rows: usize, groups: &Groups<'_>) -> ArrayRef {
+        let mut numbers = Vec::with_capacity(rows);
+        let reached = &mut self.reached;
+        for (at, (peers, begins)) in groups.peers.iter().zip(groups.begins).enumerate() {
+            if *begins {
+                *reached = Reached::default();
+            }
+            if at > 0 || !groups.continues {
+                reached.rank = reached.rows + 1;
+                reached.dense_rank += 1;
+            }
+            let len = peers.len() as u64;
+            match self.kind {
+                Kind::RowNumber => numbers.extend(reached.rows + 1..=reached.rows + len),
+                Kind::Rank => numbers.extend(std::iter::repeat_n(reached.rank, peers.len())),
+                _ => numbers.extend(std::iter::repeat_n(reached.dense_rank, peers.len())),
+            }
+            reached.rows += len;
+        }
+        Arc::new(UInt64Array::from(numbers))
+    }
+
+    /// Calls `each` with rows whose value is the same, whether a partition begins at the first of
+    /// them, and the value that the function has reached.
+    fn each_step(
+        &mut self,
+        groups: &Groups<'_>,
+        mut each: impl FnMut(&mut Reached, Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        for (peers, begins) in groups.peers.iter().zip(groups.begins) {
+            if *begins {
+                self.reached = Reached::default();
+            }
+            if self.by_peers {
+                each(&mut self.reached, peers.clone())?;
+                continue;
+            }
+            for row in peers.clone() {
+                each(&mut self.reached, row..row + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn counts(&mut self, argument: &ArrayRef, groups: &Groups<'_>) -> ArrayRef {
+        let mut counts = Vec::with_capacity(argument.len());
+        let nulls = argument.logical_nulls();
+        let step = |reached: &mut Reached, rows: Range<usize>| {
+            let mut valid = rows.clone();
+            let valid = match &nulls {
+                Some(nulls) => valid.filter(|row| nulls.is_valid(*row)).count(),
+                None => valid.by_ref().len(),
+            };
+            reached.values += valid as i64;
+            counts.extend(std::iter::repeat_n(reached.values, rows.len()));
+            Ok(())
+        };
+        // Counting has no errors.
+        let _: Result<()> = self.each_step(groups, step);
+        Arc::new(Int64Array::from(counts))
+    }
+
+    /// Sums and averages of floats, added up as DataFusion's accumulators do.
+    fn floats(
+        &mut self,
+        argument: &PrimitiveArray<Float64Type>,
+        groups: &Groups<'_>,
+    ) -> Result<ArrayRef> {
+        let mut values = PrimitiveArray::<Float64Type>::builder(argument.len());
+        let is_average = self.kind == Kind::Average;
+        self.each_step(groups, |reached, rows| {
+            let part = argument.slice(rows.start, rows.len());
+            reached.values += (part.len() - part.null_count()) as i64;
+            if let Some(more) = sum(&part) {
+                reached.float += more;
+            }
+            let value = match is_average {
+                true => reached.float / reached.values as f64,
+                false => reached.float,
+            };
+            match reached.values {
+                0 => values.append_nulls(rows.len()),
+                _ => values.append_value_n(value, rows.len()),
+            }
+            Ok(())
+        })?;
+        Ok(Arc::new(values.finish()))
+    }
+
+    /// Sums and extremes of integers, decimals and days.
+    fn whole<T: ArrowPrimitiveType>(
+        &mut self,
+        argument: &ArrayRef,
+        groups: &Groups<'_>,
+    ) -> Result<ArrayRef>
+    where
+        T::Native: TryFrom<i128> + Into<Wide>,
+    {
+        let array = argument.as_primitive::<T>();
+        let mut values = PrimitiveArray::<T>::builder(array.len());
+        let (kind, data_type) = (self.kind, self.data_type.clone());
+        let left = || exec_datafusion_err!("a sum leaves the range of its type {data_type}");
+        self.each_step(groups, |reached, rows| {
+            for row in rows.clone().filter(|row| array.is_valid(*row)) {
+                let Wide(value) = array.value(row).into();
+                reached.values += 1;
+                reached.whole = match kind {
+                    _ if reached.values == 1 => value,
+                    Kind::Min => reached.whole.min(value),
+                    Kind::Max => reached.whole.max(value),
+                    _ => reached.whole.add_checked(value).map_err(|_| left())?,
+                };
+            }
+            if reached.values == 0 {
+                values.append_nulls(rows.len());
+                return Ok(());
+            }
+            let value = T::Native::try_from(reached.whole).map_err(|_| left())?;
+            values.append_value_n(value, rows.len());
+            Ok(())
+        })?;
+        Ok(Arc::new(
+            values.finish().with_data_type(self.data_type.clone()),
+        ))
+    }
+}
+
+/// An integer in the widest type.
+struct Wide(i128);
+
+macro_rules! wide {
+    ($($t:ty),*) => {$(
+        impl From<$t> for Wide {
+            fn from(value: $t) -> Wide {
+                Wide(value.into())
+            }
+        }
+    )*};
+}
+
+wide!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
+
+/// Whether the sum of `of` is kept in the same integers as `total`.
+fn same_kind(of: &DataType, total: &DataType) -> bool {
+    match (of, total) {
+        (DataType::Decimal128(_, a), DataType::Decimal128(_, b)) => a == b,
+        (of, total) => of == total,
+    }
+}
+
+/// Whether a frame goes from the first row of the partition to the last peer of the current row, or
+/// to the current row itself; `None` for other frames.
+fn runs_by_peers(frame: &WindowFrame) -> Option<bool> {
+    let from_first = match &frame.start_bound {
+        WindowFrameBound::Preceding(rows) => rows.is_null(),
+        _ => false,
+    };
+    let to_current = frame.end_bound == WindowFrameBound::CurrentRow;
+    (from_first && to_current).then_some(frame.units != WindowFrameUnits::Rows)
+}

@@ -1,0 +1,161 @@
+//! Windows that run from the first row of a partition give what DataFusion's operator gives.
+
+use crate::common::Numbers;
+use crate::common::both::{Both, batch, run};
+use arrow::array::{
+    ArrayRef, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch,
+    StringArray,
+};
+use std::sync::Arc;
+
+/// Few partitions or many, with NULLs in all columns; `id` tells rows apart.
+fn rows(count: u64, partitions: u64, numbers: &mut Numbers) -> RecordBatch {
+    let mut some = |bound: u64| -> Vec<Option<i64>> {
+        let value = |_| (numbers.below(7) != 0).then(|| numbers.below(bound) as i64);
+        (0..count).map(value).collect()
+    };
+    let (p, s, o) = (some(partitions), some(3), some(count / 3 + 2));
+    let (n, d, f, t) = (some(1000), some(9000), some(500), some(40));
+    let decimals: Decimal128Array = d.iter().map(|v| v.map(i128::from)).collect();
+    let floats = f.iter().map(|v| v.map(|v| v as f64 / 7.0));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        (
+            "id",
+            Arc::new(Int64Array::from_iter_values(0..count as i64)),
+        ),
+        ("p", Arc::new(Int64Array::from(p))),
+        (
+            "s",
+            Arc::new(StringArray::from_iter(
+                s.iter().map(|v| v.map(|v| format!("word {v}"))),
+            )),
+        ),
+        ("o", Arc::new(Int64Array::from(o))),
+        (
+            "n",
+            Arc::new(Int32Array::from_iter(n.iter().map(|v| v.map(|v| v as i32)))),
+        ),
+        (
+            "d",
+            Arc::new(decimals.with_precision_and_scale(9, 2).unwrap()),
+        ),
+        ("f", Arc::new(Float64Array::from_iter(floats))),
+        (
+            "t",
+            Arc::new(Date32Array::from_iter(
+                t.iter().map(|v| v.map(|v| v as i32)),
+            )),
+        ),
+    ];
+    batch(columns)
+}
+
+const FUNCTIONS: [&str; 15] = [
+    "row_number()",
+    "rank()",
+    "dense_rank()",
+    "count(*)",
+    "count(n)",
+    "sum(n)",
+    "sum(d)",
+    "sum(f)",
+    "avg(f)",
+    "avg(n)",
+    "min(n)",
+    "max(d)",
+    "min(t)",
+    "max(o)",
+    "sum(n + o)",
+];
+
+const PARTITIONS: [&str; 5] = [
+    "",
+    "PARTITION BY p",
+    "PARTITION BY s, p",
+    "PARTITION BY s",
+    "",
+];
+
+/// Orders with and without peers; numbers of rows depend on the order of peers.
+const ORDERS: [&str; 4] = [
+    "ORDER BY id",
+    "ORDER BY o, id",
+    "ORDER BY o DESC NULLS LAST",
+    "ORDER BY t, s",
+];
+
+const FRAMES: [&str; 4] = [
+    "",
+    "ROWS UNBOUNDED PRECEDING",
+    "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+    "GROUPS UNBOUNDED PRECEDING",
+];
+
+#[test]
+fn random_running_windows_give_the_same_values() {
+    let mut numbers = Numbers::of_this_run();
+    let mut replaced = 0;
+    for (count, partitions) in [(0, 3), (1, 1), (900, 4), (40_000, 7), (40_000, 15_000)] {
+        let both = Both::new().table("rows", &[rows(count, partitions, &mut numbers)]);
+        for _ in 0..24 {
+            let mut windows = Vec::new();
+            let partition = numbers.one_of(&PARTITIONS);
+            for name in ["a", "b", "c"] {
+                let function = *numbers.one_of(&FUNCTIONS);
+                let is_number = function == "row_number()";
+                // Which of the rows with the same keys comes first is not said.
+                let order = match is_number || numbers.below(2) == 0 {
+                    true => ORDERS[numbers.below(2) as usize],
+                    false => ORDERS[2 + numbers.below(2) as usize],
+                };
+                let has_peers = order == ORDERS[2] || order == ORDERS[3];
+                let frame = match *numbers.one_of(&FRAMES) {
+                    "ROWS UNBOUNDED PRECEDING" if has_peers => "",
+                    frame => frame,
+                };
+                windows.push(format!(
+                    "round({function} OVER ({partition} {order} {frame}), 6) AS {name}"
+                ));
+            }
+            let sql = format!("SELECT id, {} FROM rows", windows.join(", "));
+            let ran = both.same(&sql);
+            assert!(ran.rows.is_ok(), "{sql}: {:?}", ran.rows);
+            replaced += usize::from(ran.plan.contains("RunningWindowExec"));
+        }
+    }
+    assert!(replaced > 90, "{replaced} of 120 plans have the operator");
+}
+
+#[test]
+fn other_windows_are_left_to_datafusion() {
+    let mut numbers = Numbers::of_this_run();
+    let both = Both::new().table("rows", &[rows(3_000, 5, &mut numbers)]);
+    for window in [
+        "sum(n) OVER (PARTITION BY p ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",
+        "sum(n) FILTER (WHERE n > 9) OVER (PARTITION BY p ORDER BY id)",
+        "max(s) OVER (PARTITION BY p ORDER BY id)",
+        "lag(n) OVER (PARTITION BY p ORDER BY id)",
+        "count(n) OVER (PARTITION BY p ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING)",
+    ] {
+        let ran = both.same(&format!("SELECT id, {window} AS w FROM rows"));
+        assert!(!ran.plan.contains("RunningWindowExec"), "{}", ran.plan);
+    }
+}
+
+#[test]
+fn a_running_sum_that_leaves_its_type_is_an_error() {
+    let large: ArrayRef = Arc::new(Int64Array::from(vec![i64::MAX - 1, 1, 1]));
+    let id: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    let both = Both::new().table("rows", &[batch(vec![("id", id), ("n", large)])]);
+    // Plain DataFusion returns a sum modulo 2^64.
+    let sum = |rows: &str| {
+        let sql = format!("SELECT sum(n) OVER (ORDER BY id) FROM {rows}");
+        run(&both.ours, &sql)
+    };
+    assert_eq!(sum("rows WHERE id < 3").rows.unwrap().len(), 2);
+    let error = sum("rows").rows.unwrap_err();
+    assert!(
+        error.contains("leaves the range of its type Int64"),
+        "{error}"
+    );
+}
