@@ -19,7 +19,7 @@ use crate::runtime_filter::RuntimeFilters;
 use crate::semi_joins::SemiJoinsDown;
 use crate::shared_subplans::SharedSubplans;
 use crate::stack;
-use crate::star::{self, StarJoinRule};
+use crate::star::{self, EarlyStarJoins, LaterRules, StarJoinRule};
 use crate::star_order::StarJoinOrder;
 use crate::system_table::SystemTable;
 use crate::table::PlacedTable;
@@ -59,7 +59,8 @@ pub struct EngineOptions {
     /// Whether star joins run as one fused pipeline where possible, and grouping sets are made of
     /// groups by all of their columns.
     pub fused: bool,
-    /// Whether joins and group-bys with large tables use operators built for memory latency.
+    /// Whether joins and group-bys with large tables use operators built for memory latency, and
+    /// running windows one that needs one pass.
     pub big_tables: bool,
     /// Whether scans of a probe side leave out rows without the keys of the build side.
     pub runtime_filters: bool,
@@ -522,6 +523,7 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         .with_config(config)
         .with_default_features()
         .with_analyzer_rule(Arc::new(NoMergedOuterColumns));
+    let later = LaterRules::default();
     let mut builder = corrected(builder).with_optimizer_rules(rules(options));
     if options.tuned {
         let functions = builder.aggregate_functions().get_or_insert_default();
@@ -534,13 +536,13 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     if options.tuned && options.fused {
         let physical = builder.physical_optimizers().get_or_insert_default();
         insert_grouping_sets(&mut physical.rules);
+        let early = Arc::new(EarlyStarJoins(later.clone()));
+        insert_before(&mut physical.rules, EarlyStarJoins::BEFORE, early);
         builder = builder.with_physical_optimizer_rule(Arc::new(StarJoinRule));
-    }
-    if options.tuned {
-        builder = builder.with_physical_optimizer_rule(Arc::new(RunningWindows));
     }
     if options.tuned && options.big_tables {
         builder = builder
+            .with_physical_optimizer_rule(Arc::new(RunningWindows))
             .with_physical_optimizer_rule(Arc::new(BigJoinRule::new(options.big_joins.clone())))
             .with_physical_optimizer_rule(Arc::new(BigAggregateRule::new(
                 options.big_aggregates.clone(),
@@ -558,15 +560,23 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     if options.tuned && options.share_subplans {
         builder = builder.with_physical_optimizer_rule(Arc::new(SharedSubplans));
     }
-    builder.build()
+    let state = builder.build();
+    later.set(state.physical_optimizers());
+    state
 }
 
 /// Grouping sets are made of finer groups before operators are repartitioned.
 fn insert_grouping_sets(rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
-    let at = rules
-        .iter()
-        .position(|rule| rule.name() == GroupingSets::BEFORE);
-    rules.insert(at.unwrap_or(0), Arc::new(GroupingSets));
+    insert_before(rules, GroupingSets::BEFORE, Arc::new(GroupingSets));
+}
+
+fn insert_before(
+    rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
+    name: &str,
+    rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
+) {
+    let at = rules.iter().position(|rule| rule.name() == name);
+    rules.insert(at.unwrap_or(0), rule);
 }
 
 /// Sets what suits tables in memory better than DataFusion's defaults.

@@ -7,6 +7,7 @@ use super::compile::Aggregation;
 use super::finish::Finish;
 use super::lower::Lowered;
 use super::morsels::PassOptions;
+use super::rule::LaterRules;
 use super::run::{Run, StarObserved};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -45,6 +46,8 @@ pub struct StarExec {
     finish: Option<Finish>,
     /// The aggregation that this operator replaces.
     fallback: Arc<dyn ExecutionPlan>,
+    /// Rules that the fallback has not been through; `None` if it is ready to run.
+    later: Option<LaterRules>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     observed: Arc<Mutex<Option<StarObserved>>>,
@@ -57,8 +60,10 @@ impl StarExec {
         aggregation: Aggregation,
         states: SchemaRef,
         fallback: Arc<dyn ExecutionPlan>,
+        later: Option<LaterRules>,
     ) -> Self {
         StarExec {
+            later,
             lowered,
             aggregation,
             finish: None,
@@ -88,7 +93,8 @@ impl StarExec {
 
     fn with(&self, lowered: Lowered, fallback: Arc<dyn ExecutionPlan>) -> Self {
         let states = Arc::clone(&self.states);
-        let star = StarExec::new(lowered, self.aggregation.clone(), states, fallback);
+        let (aggregation, later) = (self.aggregation.clone(), self.later.clone());
+        let star = StarExec::new(lowered, aggregation, states, fallback, later);
         let whole = Arc::clone(&star.fallback);
         match &self.finish {
             Some(finish) => star.finishing(finish.clone(), &whole),
@@ -215,6 +221,10 @@ impl ExecutionPlan for StarExec {
         self.lowered.dimensions.iter().map(|d| &d.plan).collect()
     }
 
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false; self.lowered.dimensions.len()]
+    }
+
     // Its expressions refer to the universe and not to a child's schema, so DataFusion's rewrites
     // must not visit them.
     fn apply_expressions(
@@ -261,7 +271,7 @@ impl ExecutionPlan for StarExec {
         }
         let run = self.run(&context);
         let schema = self.schema();
-        let fallback = Arc::clone(&self.fallback);
+        let (fallback, later) = (Arc::clone(&self.fallback), self.later.clone());
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let fallbacks = MetricBuilder::new(&self.metrics).counter("fallbacks", partition);
         let stream = async move {
@@ -288,6 +298,13 @@ impl ExecutionPlan for StarExec {
                             fell_back: Some(why.0),
                             ..StarObserved::default()
                         });
+                    let fallback = match later {
+                        Some(later) => {
+                            let options = context.session_config().options();
+                            later.applied(fallback, options)?
+                        }
+                        None => fallback,
+                    };
                     // The fallback shares operators with the dimensions, which have already run and
                     // whose streams are consumed.
                     let fallback = CoalescePartitionsExec::new(reset_plan_states(fallback)?);

@@ -22,7 +22,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::work_table::WorkTableExec;
-use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PhysicalExpr};
 use std::sync::Arc;
 
 /// A dimension: its plan and the join with the fact table.
@@ -80,26 +80,24 @@ impl Lowered {
         &mut self,
         dimension: usize,
         on: usize,
-        small: &Arc<dyn ExecutionPlan>,
+        small: Arc<dyn ExecutionPlan>,
         key: &Arc<dyn PhysicalExpr>,
     ) -> Result<usize, NotFused> {
         let name = self.universe.field(on).name().clone();
         let extended = &mut self.dimensions[dimension];
-        if most_rows(small) > most_rows(&extended.plan) {
+        if most_rows(&small) > most_rows(&extended.plan) {
             return NotFused::because(format!(
                 "{name} joins a dimension to a table that is larger than it"
             ));
         }
         let width = extended.plan.schema().fields().len();
         let added = small.schema().fields().len();
-        let build: Arc<dyn ExecutionPlan> =
-            Arc::new(CoalescePartitionsExec::new(Arc::clone(small)));
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&name, on - extended.offset));
         // `HashJoinExec` puts the build side's columns first; the projection moves the dimension's
         // own back to the front, where the universe expects them.
         let order = (added..added + width).chain(0..added).collect();
         extended.plan = Arc::new(HashJoinExec::try_new(
-            build,
+            Arc::clone(&small),
             Arc::clone(&extended.plan),
             vec![(Arc::clone(key), column)],
             None,
@@ -109,7 +107,7 @@ impl Lowered {
             NullEquality::NullEqualsNothing,
             false,
         )?);
-        if let Some(other) = table_name(small) {
+        if let Some(other) = table_name(&small) {
             extended.name = format!("{} with {other}", extended.name);
         }
         let at = extended.offset + width;
@@ -148,18 +146,20 @@ impl Lowered {
 
 /// Lowers `plan`; a join of a dimension with a smaller table becomes part of the dimension.
 ///
+/// `is_early` says that operators will still be repartitioned as they require.
+///
 /// # Errors
 /// Names the first operator that is neither a scan of placed columns, a filter, a projection nor an
 /// inner join on one key.
-pub(super) fn lower(plan: &Arc<dyn ExecutionPlan>) -> Result<Lowered, NotFused> {
+pub(super) fn lower(plan: &Arc<dyn ExecutionPlan>, is_early: bool) -> Result<Lowered, NotFused> {
     if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
         return lower_scan(scan);
     }
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        return lower_filter(filter);
+        return lower_filter(filter, is_early);
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let mut lowered = lower(projection.input())?;
+        let mut lowered = lower(projection.input(), is_early)?;
         lowered.outputs = projection
             .expr()
             .iter()
@@ -168,14 +168,14 @@ pub(super) fn lower(plan: &Arc<dyn ExecutionPlan>) -> Result<Lowered, NotFused> 
         return Ok(lowered);
     }
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-        return lower_join(join);
+        return lower_join(join, is_early);
     }
     if plan.downcast_ref::<RepartitionExec>().is_some()
         || plan.downcast_ref::<CoalescePartitionsExec>().is_some()
     {
         // Dropping an operator with a limit (`fetch`) would drop the limit.
         if plan.fetch().is_none() {
-            return lower(plan.children()[0]);
+            return lower(plan.children()[0], is_early);
         }
     }
     NotFused::because(format!("{} is not part of a star join", plan.name()))
@@ -196,8 +196,8 @@ fn lower_scan(scan: &PlacedScanExec) -> Result<Lowered, NotFused> {
     })
 }
 
-fn lower_filter(filter: &FilterExec) -> Result<Lowered, NotFused> {
-    let mut lowered = lower(filter.input())?;
+fn lower_filter(filter: &FilterExec, is_early: bool) -> Result<Lowered, NotFused> {
+    let mut lowered = lower(filter.input(), is_early)?;
     if filter.fetch().is_some() {
         return NotFused::because("a filter has a limit");
     }
@@ -222,7 +222,7 @@ fn lower_filter(filter: &FilterExec) -> Result<Lowered, NotFused> {
     Ok(lowered)
 }
 
-fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
+fn lower_join(join: &HashJoinExec, is_early: bool) -> Result<Lowered, NotFused> {
     if *join.join_type() != JoinType::Inner {
         return NotFused::because(format!("a join is {}, not inner", join.join_type()));
     }
@@ -236,7 +236,7 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
     } else {
         (join.right(), right_key, join.left(), left_key)
     };
-    let mut lowered = lower(fact)?;
+    let mut lowered = lower(fact, is_early)?;
     let fact_key = lowered.over_universe(fact_key)?;
     let Some(fact_key) = fact_key.downcast_ref::<Column>().map(Column::index) else {
         return NotFused::because(format!("join key {fact_key} is not a column"));
@@ -248,7 +248,13 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
     }
     let schema = small.schema();
     let offset = match lowered.owner(fact_key) {
-        Some(dimension) => lowered.extend(dimension, fact_key, small, key)?,
+        Some(dimension) => {
+            let build = match is_early || small.output_partitioning().partition_count() == 1 {
+                true => Arc::clone(small),
+                false => Arc::new(CoalescePartitionsExec::new(Arc::clone(small))),
+            };
+            lowered.extend(dimension, fact_key, build, key)?
+        }
         None => {
             let offset = lowered.add_columns(&schema);
             lowered.dimensions.push(Dimension {

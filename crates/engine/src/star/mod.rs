@@ -39,6 +39,7 @@ mod zones;
 
 pub use exec::StarExec;
 pub use morsels::{MorselTimes, PassOptions};
+pub(crate) use rule::{EarlyStarJoins, LaterRules};
 pub use rule::{StarJoinRule, notes};
 pub use run::StarObserved;
 

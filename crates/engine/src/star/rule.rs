@@ -23,7 +23,7 @@ use datafusion::physical_plan::union::InterleaveExec;
 use datafusion::physical_plan::{
     Distribution, ExecutionPlan, ExecutionPlanProperties, Partitioning,
 };
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tierloom_star::StarPlan;
 
 /// The share of rows that a condition on several columns is taken to keep, as Selinger et al. take
@@ -36,6 +36,72 @@ const MANY_ROWS: usize = 100_000;
 /// How many times as many rows as are left of the facts a whole table may have as a dimension.
 /// Query 12 of TPC-H has 50 times as many orders and is faster with a hash join.
 const TOO_MANY_TIMES: f64 = 8.0;
+
+/// Rules that a plan still has to go through before it can run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LaterRules(Arc<OnceLock<Vec<Rule>>>);
+
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+impl LaterRules {
+    /// Sets the rules: those of `rules` after that of early star joins, without star joins.
+    pub fn set(&self, rules: &[Rule]) {
+        let early = rules
+            .iter()
+            .position(|rule| rule.name() == EarlyStarJoins::NAME);
+        let later = rules.iter().skip(early.map_or(0, |at| at + 1));
+        let later = later.filter(|rule| rule.name() != StarJoinRule.name());
+        let _ = self.0.set(later.cloned().collect());
+    }
+
+    pub(super) fn applied(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut rules = self.0.get().into_iter().flatten();
+        rules.try_fold(plan, |plan, rule| rule.optimize(plan, options))
+    }
+}
+
+/// Fuses star joins before DataFusion repartitions, sorts and moves projections: that takes longer
+/// than the rest of the physical plan of a star join, and what is fused needs none of it.
+///
+/// The replaced operators go through these rules only if they have to run.
+#[derive(Debug, Default)]
+pub(crate) struct EarlyStarJoins(pub LaterRules);
+
+impl EarlyStarJoins {
+    const NAME: &str = "tierloom_early_star_joins";
+
+    /// The name of the rule of DataFusion before which it runs.
+    pub const BEFORE: &str = "EnsureRequirements";
+}
+
+impl PhysicalOptimizerRule for EarlyStarJoins {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let early = |node: Arc<dyn ExecutionPlan>| {
+            Ok(match fused(&node, Some(&self.0))? {
+                Some(star) => Transformed::yes(star),
+                None => Transformed::no(node),
+            })
+        };
+        let fused = caught(|| Arc::clone(&plan).transform_down(early).data());
+        Ok(fused.ok().and_then(Result::ok).unwrap_or(plan))
+    }
+
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
 
 /// Replaces aggregations over star joins by a [`StarExec`]; see the module documentation of `star`.
 #[derive(Debug, Default)]
@@ -65,14 +131,14 @@ impl PhysicalOptimizerRule for StarJoinRule {
 /// Replaces every aggregation of `plan` that can be fused.
 fn rewritten(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     // A plan that ends in the first step of an aggregation is for another process to finish.
-    if let Some(star) = fused_states(&plan) {
+    if let Some(star) = fused_states(&plan, None) {
         return Ok(star);
     }
     // `InterleaveExec` requires inputs with equal hash partitioning; without one, a single
     // partition is fine.
     let interleaved = plan.exists(|node| Ok(node.downcast_ref::<InterleaveExec>().is_some()))?;
     let fused = plan.transform_down(|node| {
-        Ok(match fused(&node)? {
+        Ok(match fused(&node, None)? {
             Some(star) => Transformed::yes(parted(star, &node, interleaved)?),
             None => Transformed::no(node),
         })
@@ -83,8 +149,12 @@ fn rewritten(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     }
 }
 
-/// The replacement of `node`, if that is an aggregation that can be fused.
-fn fused(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+/// The replacement of `node`, if that is an aggregation that can be fused; `later` are the rules
+/// that it has not been through.
+fn fused(
+    node: &Arc<dyn ExecutionPlan>,
+    later: Option<&LaterRules>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(aggregate) = node.downcast_ref::<AggregateExec>() else {
         return Ok(None);
     };
@@ -93,7 +163,7 @@ fn fused(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>
             let Some(partial) = partial_below(aggregate) else {
                 return Ok(None);
             };
-            let Ok(star) = fuse(partial) else {
+            let Ok(star) = fuse(partial, later) else {
                 return Ok(None);
             };
             if let Some(finish) = Finish::of(aggregate, &partial.schema()) {
@@ -105,14 +175,16 @@ fn fused(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>
                 .replace_children(vec![star], options)
                 .map(Some)
         }
-        AggregateMode::Single | AggregateMode::SinglePartitioned => in_two_steps(node, aggregate),
+        AggregateMode::Single | AggregateMode::SinglePartitioned => {
+            in_two_steps(node, aggregate, later)
+        }
         // Below it are grouping sets, and below these the first step.
         AggregateMode::PartialReduce => {
             let sets = aggregate.input();
             let [partial] = sets.children()[..] else {
                 return Ok(None);
             };
-            let Some(star) = fused_states(partial) else {
+            let Some(star) = fused_states(partial, later) else {
                 return Ok(None);
             };
             let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
@@ -187,9 +259,10 @@ fn partial_below(aggregate: &AggregateExec) -> Option<&AggregateExec> {
 fn in_two_steps(
     node: &Arc<dyn ExecutionPlan>,
     aggregate: &AggregateExec,
+    later: Option<&LaterRules>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let partial = partial_step(aggregate)?;
-    let Ok(star) = fuse(&partial) else {
+    let Ok(star) = fuse(&partial, later) else {
         return Ok(None);
     };
     let states = partial.schema();
@@ -205,11 +278,17 @@ fn in_two_steps(
 }
 
 /// A star join that computes the states of `partial`.
-fn fuse(partial: &AggregateExec) -> std::result::Result<StarExec, NotFused> {
-    caught(|| try_fuse(partial)).unwrap_or_else(|said| Err(NotFused::broke_down(&said)))
+fn fuse(
+    partial: &AggregateExec,
+    later: Option<&LaterRules>,
+) -> std::result::Result<StarExec, NotFused> {
+    caught(|| try_fuse(partial, later)).unwrap_or_else(|said| Err(NotFused::broke_down(&said)))
 }
 
-fn try_fuse(partial: &AggregateExec) -> std::result::Result<StarExec, NotFused> {
+fn try_fuse(
+    partial: &AggregateExec,
+    later: Option<&LaterRules>,
+) -> std::result::Result<StarExec, NotFused> {
     if partial.filter_expr().iter().any(Option::is_some) {
         return NotFused::because("an aggregate has a FILTER clause");
     }
@@ -224,13 +303,14 @@ fn try_fuse(partial: &AggregateExec) -> std::result::Result<StarExec, NotFused> 
     if aggregation.aggregates.is_empty() && aggregation.groups.is_empty() {
         return NotFused::because("it computes nothing");
     }
-    let lowered = lower(partial.input())?;
+    let lowered = lower(partial.input(), later.is_some())?;
     let schema = partial.schema();
     // A dry run without dimension rows. Problems that only the rows show are found at run time.
     let compiled = compile(&lowered, &aggregation, &schema, &[])?;
     check_dimensions(&lowered, &compiled.plan)?;
     let fallback: Arc<dyn ExecutionPlan> = Arc::new(partial.clone());
-    Ok(StarExec::new(lowered, aggregation, schema, fallback))
+    let later = later.cloned();
+    Ok(StarExec::new(lowered, aggregation, schema, fallback, later))
 }
 
 /// Checks that no dimension is a whole table of far more rows than the fact table's own filters
@@ -254,12 +334,15 @@ fn check_dimensions(lowered: &Lowered, plan: &StarPlan) -> std::result::Result<(
 
 /// The states of the partial aggregation `plan`, by a star join; `None` if it is none or does not
 /// fit.
-fn fused_states(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+fn fused_states(
+    plan: &Arc<dyn ExecutionPlan>,
+    later: Option<&LaterRules>,
+) -> Option<Arc<dyn ExecutionPlan>> {
     let partial = plan.downcast_ref::<AggregateExec>()?;
     if *partial.mode() != AggregateMode::Partial {
         return None;
     }
-    Some(Arc::new(fuse(partial).ok()?))
+    Some(Arc::new(fuse(partial, later).ok()?))
 }
 
 /// Lists for each aggregation of a finished plan that it was fused, or why not.
@@ -278,7 +361,7 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<String>) {
             aggregate.mode(),
             AggregateMode::Partial | AggregateMode::Single | AggregateMode::SinglePartitioned
         )
-        && let Err(why) = fuse(aggregate)
+        && let Err(why) = fuse(aggregate, None)
     {
         found.push(format!("not fused: {why}"));
     }
