@@ -8,11 +8,13 @@ use crate::scan::PlacedScanExec;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use std::sync::Arc;
@@ -70,8 +72,8 @@ fn is_other_scan(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.children().is_empty() && !is_known
 }
 
-/// The scan `input`, or the scans of all groups of rows of a table, with `predicate` as a hint;
-/// `None` if it is another operator.
+/// The scan `input`, or the scans of all groups of rows of a table, with `predicate` as a hint, also
+/// below projections; `None` if it is another operator.
 fn noted(
     input: &Arc<dyn ExecutionPlan>,
     predicate: &Arc<dyn PhysicalExpr>,
@@ -79,6 +81,19 @@ fn noted(
     if let Some(scan) = input.downcast_ref::<PlacedScanExec>() {
         let filtered = scan.with_hint(std::slice::from_ref(predicate))?;
         return Some(Ok(Arc::new(filtered)));
+    }
+    if let Some(projection) = input.downcast_ref::<ProjectionExec>() {
+        // As of expressions that a filter has twice and that are computed once.
+        let computed = Arc::clone(predicate).transform_up(|node| {
+            let column = node.downcast_ref::<Column>().map(Column::index);
+            Ok(match column.and_then(|at| projection.expr().get(at)) {
+                Some(computed) => Transformed::yes(Arc::clone(&computed.expr)),
+                None => Transformed::no(node),
+            })
+        });
+        let below = noted(projection.input(), &computed.ok()?.data)?;
+        let above = below.and_then(|b| replace_children_if_necessary(Arc::clone(input), vec![b]));
+        return Some(above);
     }
     input.downcast_ref::<UnionExec>()?;
     let scans = input.children().into_iter();

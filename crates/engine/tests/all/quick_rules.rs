@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, Int64Array};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
+use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_optimizer::join_selection::JoinSelection;
 use datafusion::physical_plan::displayable;
 use std::sync::Arc;
@@ -20,29 +21,60 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 /// The session of an engine, and the same with DataFusion's own rules.
 fn both(engine: &Engine) -> [SessionState; 2] {
     let state = engine.context().state();
-    let own: [Rule; 2] = [
+    let own: [Rule; 4] = [
         Arc::new(JoinSelection::new()),
         Arc::new(EnsureRequirements::new()),
+        Arc::new(FilterPushdown::new()),
+        Arc::new(FilterPushdown::new_post_optimization()),
     ];
     let mut rules = state.physical_optimizers().to_vec();
     let mut replaced = 0;
     for rule in &mut rules {
         let ours = format!("{rule:?}");
         if let Some(own) = own.iter().find(|own| own.name() == rule.name()) {
-            let names = ["ByNode {", "Requirements("];
+            let names = ["ByNode {", "Requirements(", "ScanFilters("];
             assert!(names.iter().any(|name| ours.starts_with(name)), "{ours}");
             *rule = Arc::clone(own);
             replaced += 1;
         }
     }
     assert_eq!(replaced, own.len());
+    let mut logical = state.optimizer().rules.clone();
+    let whole = tierloom_corrections::logical_rules();
+    let mut replaced = 0;
+    for rule in &mut logical {
+        if format!("{rule:?}").starts_with("WhereNeeded {") {
+            let own = whole.iter().find(|own| own.name() == rule.name());
+            *rule = Arc::clone(own.unwrap());
+            replaced += 1;
+        }
+    }
+    assert_eq!(replaced, 5);
     let builder = SessionStateBuilder::new_from_existing(state.clone());
+    let builder = builder.with_optimizer_rules(logical);
     let plain = builder.with_physical_optimizer_rules(rules).build();
     [state, plain]
 }
 
+/// The optimised logical plan of `sql` as text, without the numbers of names that rules make up.
+fn logical(engine: &Engine, state: &SessionState, sql: &str) -> String {
+    let statement = tierloom_corrections::statement(state, sql).unwrap();
+    let plan = state.statement_to_plan(statement);
+    let plan = engine.handle().block_on(plan).unwrap();
+    let text = state.optimize(&plan).unwrap().display_indent().to_string();
+    let mut parts = text.split("__");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let end = part.find([' ', '.', ',', ')', ']', ':', '\n']);
+        let (name, rest) = part.split_at(end.unwrap_or(part.len()));
+        text + "__" + name.trim_end_matches(|c: char| c.is_ascii_digit()) + rest
+    })
+}
+
 /// Plans one optimised query twice; the plan.
 fn same(engine: &Engine, sessions: &[SessionState; 2], sql: &str) -> String {
+    let [ours, plain] = sessions.each_ref().map(|s| logical(engine, s, sql));
+    assert_eq!(ours, plain, "{sql}");
     let optimised = engine.optimised(sql, sql, 100, &|| false);
     let optimised = optimised.unwrap_or_else(|e| panic!("{sql}: {e}"));
     let [ours, plain] = sessions.each_ref().map(|state| {
