@@ -72,8 +72,8 @@ fn is_other_scan(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.children().is_empty() && !is_known
 }
 
-/// The scan `input`, or the scans of all groups of rows of a table, with `predicate` as a hint, also
-/// below projections; `None` if it is another operator.
+/// The scan `input`, or the scans of all groups of rows of a table, with `predicate` as a hint,
+/// also below projections; `None` if it is another operator.
 fn noted(
     input: &Arc<dyn ExecutionPlan>,
     predicate: &Arc<dyn PhysicalExpr>,

@@ -1,6 +1,6 @@
 //! The physical operator of running windows.
 
-use super::function::{Function, Groups};
+use super::function::{Function, PeerGroups};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{concat, concat_batches, partition};
 use arrow::datatypes::SchemaRef;
@@ -245,7 +245,7 @@ impl Running {
             is_start && !(peers.start == 0 && same_partition)
         });
         let begins: Vec<bool> = begins.collect();
-        let groups = Groups {
+        let groups = PeerGroups {
             peers: &peers,
             begins: &begins,
             continues,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// What a function computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum WindowKind {
     RowNumber,
     Rank,
     DenseRank,
@@ -33,7 +33,7 @@ enum Kind {
 /// A window function, its argument and the value that it has reached.
 #[derive(Debug, Clone)]
 pub(super) struct Function {
-    kind: Kind,
+    kind: WindowKind,
     argument: Option<Arc<dyn PhysicalExpr>>,
     /// The type of its values.
     data_type: DataType,
@@ -56,7 +56,7 @@ struct Reached {
 }
 
 /// Rows of a batch that are handled together, each other group of them after the one before.
-pub(super) struct Groups<'a> {
+pub(super) struct PeerGroups<'a> {
     /// Peers, from the first row to the last.
     pub peers: &'a [Range<usize>],
     /// Whether a partition begins at the first row of each group of peers.
@@ -87,9 +87,9 @@ impl Function {
                 return Ok(None);
             };
             let kind = match function.fun().name() {
-                "row_number" => Kind::RowNumber,
-                "rank" => Kind::Rank,
-                "dense_rank" => Kind::DenseRank,
+                "row_number" => WindowKind::RowNumber,
+                "rank" => WindowKind::Rank,
+                "dense_rank" => WindowKind::DenseRank,
                 _ => return Ok(None),
             };
             let is_known = data_type == DataType::UInt64;
@@ -124,11 +124,11 @@ impl Function {
         let is_small = matches!(of, DataType::Date32) || of.is_integer();
         let float = of == DataType::Float64 && data_type == DataType::Float64;
         let kind = match aggregate.fun().name() {
-            "count" if data_type == DataType::Int64 => Kind::Count,
-            "sum" if float || is_whole && same_kind(&of, &data_type) => Kind::Sum,
-            "avg" if float => Kind::Average,
-            "min" if data_type == of && (is_small || is_whole) => Kind::Min,
-            "max" if data_type == of && (is_small || is_whole) => Kind::Max,
+            "count" if data_type == DataType::Int64 => WindowKind::Count,
+            "sum" if float || is_whole && same_kind(&of, &data_type) => WindowKind::Sum,
+            "avg" if float => WindowKind::Average,
+            "min" if data_type == of && (is_small || is_whole) => WindowKind::Min,
+            "max" if data_type == of && (is_small || is_whole) => WindowKind::Max,
             _ => return Ok(None),
         };
         Ok(made(kind, Some(Arc::clone(argument)), by_peers))
@@ -138,7 +138,7 @@ impl Function {
     ///
     /// # Errors
     /// Of the argument, and sums that leave the range of their type.
-    pub fn values(&mut self, batch: &RecordBatch, groups: &Groups<'_>) -> Result<ArrayRef> {
+    pub fn values(&mut self, batch: &RecordBatch, groups: &PeerGroups<'_>) -> Result<ArrayRef> {
         let rows = batch.num_rows();
         let argument = self.argument.as_ref();
         let argument = argument.map(|argument| argument.evaluate(batch)?.into_array(rows));
@@ -146,7 +146,7 @@ impl Function {
             return Ok(self.numbers(rows, groups));
         };
         match (self.kind, argument.data_type().clone()) {
-            (Kind::Count, _) => Ok(self.counts(&argument, groups)),
+            (WindowKind::Count, _) => Ok(self.counts(&argument, groups)),
             (_, DataType::Float64) => self.floats(argument.as_primitive(), groups),
             (_, DataType::Int8) => self.whole::<Int8Type>(&argument, groups),
             (_, DataType::Int16) => self.whole::<Int16Type>(&argument, groups),
@@ -162,7 +162,7 @@ impl Function {
         }
     }
 
-    fn numbers(&mut self, rows: usize, groups: &Groups<'_>) -> ArrayRef {
+    fn numbers(&mut self, rows: usize, groups: &PeerGroups<'_>) -> ArrayRef {
         let mut numbers = Vec::with_capacity(rows);
         let reached = &mut self.reached;
         for (at, (peers, begins)) in groups.peers.iter().zip(groups.begins).enumerate() {
@@ -175,8 +175,8 @@ impl Function {
             }
             let len = peers.len() as u64;
             match self.kind {
-                Kind::RowNumber => numbers.extend(reached.rows + 1..=reached.rows + len),
-                Kind::Rank => numbers.extend(std::iter::repeat_n(reached.rank, peers.len())),
+                WindowKind::RowNumber => numbers.extend(reached.rows + 1..=reached.rows + len),
+                WindowKind::Rank => numbers.extend(std::iter::repeat_n(reached.rank, peers.len())),
                 _ => numbers.extend(std::iter::repeat_n(reached.dense_rank, peers.len())),
             }
             reached.rows += len;
@@ -188,7 +188,7 @@ impl Function {
     /// them, and the value that the function has reached.
     fn each_step(
         &mut self,
-        groups: &Groups<'_>,
+        groups: &PeerGroups<'_>,
         mut each: impl FnMut(&mut Reached, Range<usize>) -> Result<()>,
     ) -> Result<()> {
         for (peers, begins) in groups.peers.iter().zip(groups.begins) {
@@ -206,7 +206,7 @@ impl Function {
         Ok(())
     }
 
-    fn counts(&mut self, argument: &ArrayRef, groups: &Groups<'_>) -> ArrayRef {
+    fn counts(&mut self, argument: &ArrayRef, groups: &PeerGroups<'_>) -> ArrayRef {
         let mut counts = Vec::with_capacity(argument.len());
         let nulls = argument.logical_nulls();
         let step = |reached: &mut Reached, rows: Range<usize>| {
@@ -228,10 +228,10 @@ impl Function {
     fn floats(
         &mut self,
         argument: &PrimitiveArray<Float64Type>,
-        groups: &Groups<'_>,
+        groups: &PeerGroups<'_>,
     ) -> Result<ArrayRef> {
         let mut values = PrimitiveArray::<Float64Type>::builder(argument.len());
-        let is_average = self.kind == Kind::Average;
+        let is_average = self.kind == WindowKind::Average;
         self.each_step(groups, |reached, rows| {
             let part = argument.slice(rows.start, rows.len());
             reached.values += (part.len() - part.null_count()) as i64;
@@ -255,7 +255,7 @@ impl Function {
     fn whole<T: ArrowPrimitiveType>(
         &mut self,
         argument: &ArrayRef,
-        groups: &Groups<'_>,
+        groups: &PeerGroups<'_>,
     ) -> Result<ArrayRef>
     where
         T::Native: TryFrom<i128> + Into<Wide>,
@@ -270,8 +270,8 @@ impl Function {
                 reached.values += 1;
                 reached.whole = match kind {
                     _ if reached.values == 1 => value,
-                    Kind::Min => reached.whole.min(value),
-                    Kind::Max => reached.whole.max(value),
+                    WindowKind::Min => reached.whole.min(value),
+                    WindowKind::Max => reached.whole.max(value),
                     _ => reached.whole.add_checked(value).map_err(|_| left())?,
                 };
             }

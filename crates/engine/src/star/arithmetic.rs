@@ -5,9 +5,10 @@
 //! value overflows; what cannot be proved is refused.
 
 use super::NotFused;
-use super::conditions::{both, in_set, is_valid, not};
-use super::dimension::{LoadedDimension, integers, with_nulls};
+use super::dimension::LoadedDimension;
 use super::filters::over_values;
+use super::flags::{both, in_set, is_valid, not};
+use super::integers::{integers, with_nulls};
 use super::lower::{Lowered, columns_of};
 use super::universe::{fact_column, over_dimension};
 use arrow::array::{Array, ArrayRef};

@@ -6,6 +6,7 @@
 use super::NotFused;
 use super::arithmetic::{Arithmetic, Owner, Typed, rescaled, scale};
 use super::filters::passing;
+use super::flags::{both, in_set, not};
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
@@ -136,45 +137,4 @@ fn difference(left: &Typed, right: &Typed) -> Result<Expr, NotFused> {
     let (a, b) = (scale(&left.data_type)?, scale(&right.data_type)?);
     let to = a.max(b);
     Ok(rescaled(left.expr.clone(), a, to)? - rescaled(right.expr.clone(), b, to)?)
-}
-
-/// 1 where the code of `column` is in `set`.
-pub(super) fn in_set(column: usize, set: Arc<CodeSet>) -> Expr {
-    Expr::InSet { column, set }
-}
-
-/// 1 where `column` is not NULL, whose code is 0.
-pub(super) fn is_valid(column: usize) -> Expr {
-    Expr::Code { column, base: 0 }.within(1, i64::MAX)
-}
-
-/// 1 where a flag is 0, and 0 where it is 1.
-pub(super) fn not(flag: Expr) -> Expr {
-    match flag {
-        Expr::Constant(value) => Expr::Constant(i64::from(value == 0)),
-        Expr::Sub(one, flag) if *one == Expr::Constant(1) => *flag,
-        flag => Expr::Constant(1) - flag,
-    }
-}
-
-/// 1 where two flags are 1.
-pub(super) fn both(a: Expr, b: Expr) -> Expr {
-    match (a, b) {
-        (Expr::Constant(0), _) | (_, Expr::Constant(0)) => Expr::Constant(0),
-        (Expr::Constant(_), flag) | (flag, Expr::Constant(_)) => flag,
-        // Both ends of BETWEEN.
-        (
-            Expr::Within {
-                value,
-                low: a,
-                high: b,
-            },
-            Expr::Within {
-                value: same,
-                low: c,
-                high: d,
-            },
-        ) if value == same => value.within(a.max(c), b.min(d)),
-        (a, b) => a * b,
-    }
 }

@@ -5,9 +5,9 @@
 
 use super::compile::Aggregation;
 use super::finish::Finish;
+use super::later::LaterRules;
 use super::lower::Lowered;
 use super::morsels::PassOptions;
-use super::rule::LaterRules;
 use super::run::{Run, StarObserved};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;

@@ -168,7 +168,7 @@ fn constant(expr: &Arc<dyn PhysicalExpr>, fact: &FactColumn<'_>) -> Option<i128>
     if value.data_type() != *fact.coded.data_type() {
         return None;
     }
-    super::dimension::integers(&value.to_array().ok()?)
+    super::integers::integers(&value.to_array().ok()?)
         .ok()?
         .first()
         .copied()?

@@ -3,7 +3,6 @@
 use super::NotFused;
 use super::arithmetic::{Arithmetic, scale};
 use super::lower::not_volatile;
-use super::moments::Moments;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
@@ -39,6 +38,28 @@ pub(super) enum StateValue {
         sums: [usize; 2],
         products: usize,
     },
+}
+
+/// A function of the first and second moments of its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moments {
+    /// Of one argument.
+    Variance,
+    /// Of two.
+    Covariance,
+    Correlation,
+}
+
+impl Moments {
+    /// That of DataFusion's function `name`.
+    pub fn of(name: &str) -> Option<Moments> {
+        match name {
+            "stddev" | "stddev_pop" | "var" | "var_pop" => Some(Moments::Variance),
+            "covar_samp" | "covar_pop" => Some(Moments::Covariance),
+            "corr" => Some(Moments::Correlation),
+            _ => None,
+        }
+    }
 }
 
 /// Collects measures; equal ones are shared.

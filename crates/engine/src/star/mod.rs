@@ -26,6 +26,9 @@ mod distinct;
 mod exec;
 mod filters;
 mod finish;
+mod flags;
+mod integers;
+mod later;
 mod lower;
 mod measures;
 mod moments;
@@ -38,8 +41,9 @@ mod work;
 mod zones;
 
 pub use exec::StarExec;
+pub(crate) use later::LaterRules;
 pub use morsels::{MorselTimes, PassOptions};
-pub(crate) use rule::{EarlyStarJoins, LaterRules};
+pub(crate) use rule::EarlyStarJoins;
 pub use rule::{StarJoinRule, notes};
 pub use run::StarObserved;
 

@@ -5,34 +5,12 @@
 
 use super::NotFused;
 use super::arithmetic::Typed;
-use super::measures::{EXACT_FLOAT, Measures, StateColumn, StateValue};
+use super::measures::{EXACT_FLOAT, Measures, Moments, StateColumn, StateValue};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::physical_expr::expressions::CastExpr;
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 use tierloom_star::{Expr, Interval, Measure, MeasureKind};
-
-/// A function of the first and second moments of its arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moments {
-    /// Of one argument.
-    Variance,
-    /// Of two.
-    Covariance,
-    Correlation,
-}
-
-impl Moments {
-    /// That of DataFusion's function `name`.
-    pub fn of(name: &str) -> Option<Moments> {
-        match name {
-            "stddev" | "stddev_pop" | "var" | "var_pop" => Some(Moments::Variance),
-            "covar_samp" | "covar_pop" => Some(Moments::Covariance),
-            "corr" => Some(Moments::Correlation),
-            _ => None,
-        }
-    }
-}
 
 impl Measures<'_> {
     /// Adds the measures of a function of moments, whose states are the first of `fields`.

@@ -8,6 +8,7 @@ use super::NotFused;
 use super::compile::{Aggregation, compile};
 use super::exec::StarExec;
 use super::finish::Finish;
+use super::later::{EARLY, LATE, LaterRules};
 use super::lower::{Lowered, lower, whole_table_rows};
 use crate::breakdown::caught;
 use crate::steps::{final_step, partial_step};
@@ -23,7 +24,7 @@ use datafusion::physical_plan::union::InterleaveExec;
 use datafusion::physical_plan::{
     Distribution, ExecutionPlan, ExecutionPlanProperties, Partitioning,
 };
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tierloom_star::StarPlan;
 
 /// The share of rows that a condition on several columns is taken to keep, as Selinger et al. take
@@ -37,33 +38,6 @@ const MANY_ROWS: usize = 100_000;
 /// Query 12 of TPC-H has 50 times as many orders and is faster with a hash join.
 const TOO_MANY_TIMES: f64 = 8.0;
 
-/// Rules that a plan still has to go through before it can run.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LaterRules(Arc<OnceLock<Vec<Rule>>>);
-
-type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
-
-impl LaterRules {
-    /// Sets the rules: those of `rules` after that of early star joins, without star joins.
-    pub fn set(&self, rules: &[Rule]) {
-        let early = rules
-            .iter()
-            .position(|rule| rule.name() == EarlyStarJoins::NAME);
-        let later = rules.iter().skip(early.map_or(0, |at| at + 1));
-        let later = later.filter(|rule| rule.name() != StarJoinRule.name());
-        let _ = self.0.set(later.cloned().collect());
-    }
-
-    pub(super) fn applied(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        options: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut rules = self.0.get().into_iter().flatten();
-        rules.try_fold(plan, |plan, rule| rule.optimize(plan, options))
-    }
-}
-
 /// Fuses star joins before DataFusion repartitions, sorts and moves projections: that takes longer
 /// than the rest of the physical plan of a star join, and what is fused needs none of it.
 ///
@@ -72,8 +46,6 @@ impl LaterRules {
 pub(crate) struct EarlyStarJoins(pub LaterRules);
 
 impl EarlyStarJoins {
-    const NAME: &str = "tierloom_early_star_joins";
-
     /// The name of the rule of DataFusion before which it runs.
     pub const BEFORE: &str = "EnsureRequirements";
 }
@@ -95,7 +67,7 @@ impl PhysicalOptimizerRule for EarlyStarJoins {
     }
 
     fn name(&self) -> &str {
-        Self::NAME
+        EARLY
     }
 
     fn schema_check(&self) -> bool {
@@ -120,7 +92,7 @@ impl PhysicalOptimizerRule for StarJoinRule {
     }
 
     fn name(&self) -> &str {
-        "tierloom_star_join"
+        LATE
     }
 
     fn schema_check(&self) -> bool {

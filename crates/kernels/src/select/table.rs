@@ -32,8 +32,8 @@ pub struct CodeSet {
     /// For codes of up to two bytes, a bit for every code of that width, so that no code is out of
     /// bounds.
     ///
-    /// For more, the bits of the column's codes, then one word of 0 for all others: three bytes have
-    /// 2 MiB of bits, which take longer to clear than a small dimension takes to look up.
+    /// For more, the bits of the column's codes, then one word of 0 for all others: three bytes
+    /// have 2 MiB of bits, which take longer to clear than a small dimension takes to look up.
     words: Vec<u32>,
     /// Number of codes of the column: codes are below it.
     codes: u64,
