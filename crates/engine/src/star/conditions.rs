@@ -18,6 +18,9 @@ use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
 use tierloom_star::Expr;
 
+/// Values of a list that are compared one by one; more are a hash table's work.
+const MOST_LISTED: usize = 16;
+
 impl Arithmetic<'_> {
     /// 1 where `condition` is true, or false if it is `wanted` to be; 0 elsewhere.
     ///
@@ -103,6 +106,9 @@ impl Arithmetic<'_> {
     }
 
     fn in_list(&self, list: &InListExpr, wanted: bool) -> Result<Expr, NotFused> {
+        if list.list().len() > MOST_LISTED {
+            return NotFused::because(format!("a list of {} values", list.list().len()));
+        }
         let value = self.typed(list.expr())?;
         let mut holds = Expr::Constant(0);
         for item in list.list() {
