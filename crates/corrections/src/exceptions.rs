@@ -7,8 +7,10 @@
 use super::{has_join, holds, is_subquery, operator_holds};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, NullEquality, Result};
-use datafusion::logical_expr::{Expr, Join, LogicalPlan};
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::scalar::ScalarValue;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -43,18 +45,19 @@ impl Except {
     }
 }
 
-const EXCEPTIONS: [(&str, IsLeft); 8] = [
+const EXCEPTIONS: [(&str, IsLeft); 9] = [
     (
         "eliminate_group_by_constant",
         groups_by_columns_or_one_name_twice,
     ),
-    ("eliminate_duplicated_expr", is_sort),
+    ("eliminate_duplicated_expr", is_sort_or_has_no_duplicates),
     ("eliminate_cross_join", has_no_cross_join_or_null_equal_one),
     ("extract_equijoin_predicate", is_null_equal_join),
     ("eliminate_join", is_over_outer_join_of_joins),
     ("rewrite_set_comparison", has_no_set_comparison),
     ("decorrelate_predicate_subquery", has_no_subquery),
     ("scalar_subquery_to_join", has_no_subquery),
+    ("simplify_expressions", is_simplified),
 ];
 
 impl OptimizerRule for Except {
@@ -81,8 +84,9 @@ impl OptimizerRule for Except {
 /// Outer joins stay where joins are below them.
 ///
 /// The rule of DataFusion 55 removes an outer join of which one side is not used, if the join finds
-/// at most one row of that side for each of the other. It goes by the dependencies of [`is_sort`]:
-/// a column that was unique before an inner join is not unique after it.
+/// at most one row of that side for each of the other. It goes by the dependencies of
+/// [`is_sort_or_has_no_duplicates`]: a column that was unique before an inner join is not unique
+/// after it.
 ///
 /// It looks at the operators above the join, which show what is used.
 fn is_over_outer_join_of_joins(plan: &LogicalPlan) -> Result<bool> {
@@ -101,8 +105,14 @@ fn is_over_outer_join_of_joins(plan: &LogicalPlan) -> Result<bool> {
 /// (SELECT k FROM t GROUP BY k) d WHERE ... GROUP BY f.id, d.k ORDER BY d.k, f.id` it concludes
 /// that `d.k`, unique before the join, determines `f.id`, and so leaves rows of one `d.k` in any
 /// order.
-fn is_sort(plan: &LogicalPlan) -> Result<bool> {
-    Ok(matches!(plan, LogicalPlan::Sort(_)))
+///
+/// Aggregates without a key twice it makes anew as they are.
+fn is_sort_or_has_no_duplicates(plan: &LogicalPlan) -> Result<bool> {
+    let LogicalPlan::Aggregate(aggregate) = plan else {
+        return Ok(matches!(plan, LogicalPlan::Sort(_)));
+    };
+    let mut keys = aggregate.group_expr.iter().enumerate();
+    Ok(!keys.any(|(at, key)| aggregate.group_expr[..at].contains(key)))
 }
 
 /// Aggregates keep their keys where two have one name, and where all are columns, of which the rule
@@ -154,6 +164,68 @@ fn has_no_set_comparison(plan: &LogicalPlan) -> Result<bool> {
 
 fn has_no_subquery(node: &LogicalPlan) -> Result<bool> {
     Ok(!operator_holds(node, is_subquery)?)
+}
+
+/// Whether all expressions of an operator are as simple as they can be.
+fn is_simplified(node: &LogicalPlan) -> Result<bool> {
+    let mut simple = true;
+    node.apply_expressions(|expr| {
+        simple = is_simple(expr);
+        Ok(match simple {
+            true => TreeNodeRecursion::Continue,
+            false => TreeNodeRecursion::Stop,
+        })
+    })?;
+    Ok(simple)
+}
+
+/// Whether an expression is as simple as it can be: a column, an aggregate of columns, a comparison
+/// of a column with a constant, or several of these on different columns.
+fn is_simple(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(_) | Expr::Literal(..) => true,
+        Expr::Alias(alias) => is_simple(&alias.expr),
+        Expr::AggregateFunction(AggregateFunction { func, params }) => {
+            let plain = |arg: &Expr| matches!(arg, Expr::Column(_) | Expr::Literal(..));
+            func.simplify().is_none()
+                && !params.distinct
+                && params.filter.is_none()
+                && params.order_by.is_empty()
+                && params.args.iter().all(plain)
+        }
+        _ => {
+            let mut compared = Vec::new();
+            are_comparisons(expr, &mut compared)
+        }
+    }
+}
+
+/// Whether an expression is a conjunction of comparisons of different columns with constants; their
+/// columns are added to `compared`.
+fn are_comparisons<'e>(expr: &'e Expr, compared: &mut Vec<&'e Expr>) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
+        return false;
+    };
+    if *op == Operator::And {
+        return are_comparisons(left, compared) && are_comparisons(right, compared);
+    }
+    let orders = matches!(
+        op,
+        Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+    );
+    // Comparisons with NULL and with truth values become something else.
+    let other = |value: &ScalarValue| !value.is_null() && !matches!(value, ScalarValue::Boolean(_));
+    let (Expr::Column(_), Expr::Literal(value, _)) = (left.as_ref(), right.as_ref()) else {
+        return false;
+    };
+    let is_new = !compared.contains(&left.as_ref());
+    compared.push(left);
+    orders && other(value) && is_new
 }
 
 /// Joins for which NULL equals NULL get no further keys.

@@ -610,7 +610,6 @@ fn rules(options: &EngineOptions) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             Arc::new(JoinOrder::new(options.join_order.clone())),
         );
         after(SemiJoinsDown::AFTER, Arc::new(SemiJoinsDown));
-        rules = rules.into_iter().map(quick_rules::logical).collect();
     }
     rules
 }

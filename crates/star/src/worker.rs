@@ -73,6 +73,8 @@ pub struct Worker {
     loaded: Vec<bool>,
     /// The columns that each measure reads.
     inputs: Vec<Vec<usize>>,
+    /// The columns that each condition reads.
+    asked: Vec<Vec<usize>>,
     keys: Vec<u64>,
     offsets: Vec<u32>,
     values: Vec<Vec<i64>>,
@@ -95,9 +97,9 @@ impl Worker {
             used[column] = true;
         }
         let inputs: Vec<Vec<usize>> = plan.measures.iter().map(Measure::columns).collect();
-        let conditions = plan.conditions.iter().flat_map(Expr::columns);
-        for column in inputs.iter().flatten().copied().chain(conditions) {
-            used[column] = true;
+        let asked: Vec<Vec<usize>> = plan.conditions.iter().map(Expr::columns).collect();
+        for column in inputs.iter().chain(&asked).flatten() {
+            used[*column] = true;
         }
         let mut worker = Worker {
             groups: Groups::new(&plan, combinations),
@@ -118,6 +120,7 @@ impl Worker {
                 .collect(),
             loaded: vec![false; plan.columns],
             inputs,
+            asked,
             keys: vec![0; VECTOR_ROWS],
             offsets: vec![0; VECTOR_ROWS],
             values: vec![vec![0; VECTOR_ROWS]; depth],
@@ -330,7 +333,8 @@ impl Worker {
         for (index, condition) in conditions.iter().enumerate() {
             let count = vector.count;
             let all = count == vector.rows;
-            for column in condition.columns() {
+            for at in 0..self.asked[index].len() {
+                let column = self.asked[index][at];
                 self.load(columns, vector.start, column, count, all);
             }
             condition.evaluate(&self.codes, count, &mut self.values);

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use std::collections::BTreeMap;
 
 /// The share of rows that a comparison of two leaves' columns keeps, as Selinger et al. take it.
-const COMPARED: f64 = 1.0 / 3.0;
+pub(crate) const COMPARED: f64 = 1.0 / 3.0;
 
 /// The share of rows that any other condition keeps.
 const OTHER: f64 = 0.5;

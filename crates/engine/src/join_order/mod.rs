@@ -27,6 +27,8 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::logical_expr::{JoinType, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use estimate::Estimates;
+
+pub(crate) use estimate::COMPARED;
 use graph::JoinGraph;
 
 /// How many times larger than its largest table an intermediate result has to be for its tree to be

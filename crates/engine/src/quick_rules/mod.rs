@@ -6,8 +6,6 @@
 //! properties and the statistics of its inputs, and aggregations without any order are leaves to
 //! the steps that sort. A test compares the plans with those of DataFusion's own rules.
 //!
-//! Other rules are run only on plans that they may change ([`where_needed`]).
-//!
 //! Join selection may also be given other statistics of joins on several keys ([`several_keys`]).
 
 mod by_node;
@@ -15,15 +13,12 @@ mod known_input;
 mod requirements;
 mod scan_filters;
 mod several_keys;
-mod where_needed;
 
 use by_node::ByNode;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use requirements::Requirements;
 use scan_filters::ScanFilters;
 use std::sync::Arc;
-
-pub(crate) use where_needed::logical;
 
 /// Replaces DataFusion's rules by the quick ones.
 ///

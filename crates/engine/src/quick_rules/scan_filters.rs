@@ -8,7 +8,7 @@ use crate::scan::PlacedScanExec;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::update_expr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
@@ -84,14 +84,8 @@ fn noted(
     }
     if let Some(projection) = input.downcast_ref::<ProjectionExec>() {
         // As of expressions that a filter has twice and that are computed once.
-        let computed = Arc::clone(predicate).transform_up(|node| {
-            let column = node.downcast_ref::<Column>().map(Column::index);
-            Ok(match column.and_then(|at| projection.expr().get(at)) {
-                Some(computed) => Transformed::yes(Arc::clone(&computed.expr)),
-                None => Transformed::no(node),
-            })
-        });
-        let below = noted(projection.input(), &computed.ok()?.data)?;
+        let computed = update_expr(predicate, projection.expr(), true).ok()??;
+        let below = noted(projection.input(), &computed)?;
         let above = below.and_then(|b| replace_children_if_necessary(Arc::clone(input), vec![b]));
         return Some(above);
     }

@@ -3,8 +3,7 @@
 use super::function::{Function, PeerGroups};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{concat, concat_batches, partition};
-use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::OrderingRequirements;
@@ -14,8 +13,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements,
-    InputOrderMode, PhysicalExpr, PlanProperties,
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, PhysicalExpr,
 };
 use futures::{StreamExt, TryStreamExt};
 use std::fmt;
@@ -42,12 +40,11 @@ impl RunningWindowExec {
             return Ok(None);
         };
         let schema = bounded.input().schema();
-        let mut keys = keys(bounded.window_expr());
-        let is_flat = keys.try_fold(true, |flat, key| {
-            Ok::<_, datafusion::error::DataFusionError>(
-                flat && !key.data_type(&schema)?.is_nested(),
-            )
-        })?;
+        let types = keys(bounded.window_expr()).map(|key| key.data_type(&schema));
+        let is_flat = !types
+            .collect::<Result<Vec<_>>>()?
+            .iter()
+            .any(DataType::is_nested);
         if bounded.input_order_mode != InputOrderMode::Sorted
             || bounded.state_observer().is_some()
             || !is_flat
@@ -92,39 +89,14 @@ impl ExecutionPlan for RunningWindowExec {
         "RunningWindowExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.window.properties()
-    }
-
-    fn required_input_distribution(&self) -> Vec<Distribution> {
-        self.input_distribution_requirements().into_per_child()
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        self.window.input_distribution_requirements()
-    }
+    tierloom_corrections::planned_as!(window);
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
         self.window.required_input_ordering()
     }
 
-    fn maintains_input_order(&self) -> Vec<bool> {
-        self.window.maintains_input_order()
-    }
-
     fn cardinality_effect(&self) -> CardinalityEffect {
         self.window.cardinality_effect()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.window.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.window.apply_expressions(f)
     }
 
     fn replace_children(

@@ -72,14 +72,12 @@ impl Function {
         schema: &arrow::datatypes::Schema,
     ) -> Result<Option<Self>> {
         let data_type = window.field()?.data_type().clone();
-        let made = |kind, argument, by_peers| {
-            Some(Function {
-                kind,
-                argument,
-                data_type: data_type.clone(),
-                by_peers,
-                reached: Reached::default(),
-            })
+        let made = |kind, argument, by_peers| Function {
+            kind,
+            argument,
+            data_type: data_type.clone(),
+            by_peers,
+            reached: Reached::default(),
         };
         if let Some(standard) = window.as_any().downcast_ref::<StandardWindowExpr>() {
             let function = standard.get_standard_func_expr().as_any();
@@ -92,23 +90,20 @@ impl Function {
                 "dense_rank" => WindowKind::DenseRank,
                 _ => return Ok(None),
             };
-            let is_known = data_type == DataType::UInt64;
-            return Ok(is_known.then(|| made(kind, None, false)).flatten());
+            return Ok((data_type == DataType::UInt64).then(|| made(kind, None, false)));
         }
         let Some(plain) = window.as_any().downcast_ref::<PlainAggregateWindowExpr>() else {
             return Ok(None);
         };
         let aggregate = plain.get_aggregate_expr();
-        // The filter of an aggregate in a window is to be seen in its text only.
-        let has_filter = !format!("{plain:?}").ends_with("filter: None }");
         let Some(by_peers) = runs_by_peers(plain.get_window_frame()) else {
             return Ok(None);
         };
-        if has_filter
-            || aggregate.is_distinct()
+        if aggregate.is_distinct()
             || aggregate.ignore_nulls()
             || !aggregate.order_bys().is_empty()
             || (by_peers && plain.order_by().is_empty())
+            || has_filter(plain)
         {
             return Ok(None);
         }
@@ -121,17 +116,18 @@ impl Function {
             of,
             DataType::Int64 | DataType::UInt64 | DataType::Decimal128(..)
         );
-        let is_small = matches!(of, DataType::Date32) || of.is_integer();
+        let has_order = is_whole || of.is_integer() || of == DataType::Date32;
         let float = of == DataType::Float64 && data_type == DataType::Float64;
         let kind = match aggregate.fun().name() {
             "count" if data_type == DataType::Int64 => WindowKind::Count,
             "sum" if float || is_whole && same_kind(&of, &data_type) => WindowKind::Sum,
             "avg" if float => WindowKind::Average,
-            "min" if data_type == of && (is_small || is_whole) => WindowKind::Min,
-            "max" if data_type == of && (is_small || is_whole) => WindowKind::Max,
+            "min" if data_type == of && has_order => WindowKind::Min,
+            "max" if data_type == of && has_order => WindowKind::Max,
             _ => return Ok(None),
         };
-        Ok(made(kind, Some(Arc::clone(argument)), by_peers))
+        let argument = Some(Arc::clone(argument));
+        Ok(Some(made(kind, argument, by_peers)))
     }
 
     /// The values for the rows of `batch`, which come after those of the batch before.
@@ -184,8 +180,7 @@ impl Function {
         Arc::new(UInt64Array::from(numbers))
     }
 
-    /// Calls `each` with rows whose value is the same, whether a partition begins at the first of
-    /// them, and the value that the function has reached.
+    /// Calls `each` with what the function has reached and the next rows whose value is the same.
     fn each_step(
         &mut self,
         groups: &PeerGroups<'_>,
@@ -210,10 +205,9 @@ impl Function {
         let mut counts = Vec::with_capacity(argument.len());
         let nulls = argument.logical_nulls();
         let step = |reached: &mut Reached, rows: Range<usize>| {
-            let mut valid = rows.clone();
             let valid = match &nulls {
-                Some(nulls) => valid.filter(|row| nulls.is_valid(*row)).count(),
-                None => valid.by_ref().len(),
+                Some(nulls) => rows.clone().filter(|row| nulls.is_valid(*row)).count(),
+                None => rows.len(),
             };
             reached.values += valid as i64;
             counts.extend(std::iter::repeat_n(reached.values, rows.len()));
@@ -303,6 +297,11 @@ macro_rules! wide {
 }
 
 wide!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
+
+/// Whether an aggregate has a FILTER clause, which is to be seen in its text only.
+fn has_filter(plain: &PlainAggregateWindowExpr) -> bool {
+    !format!("{plain:?}").ends_with("filter: None }")
+}
 
 /// Whether the sum of `of` is kept in the same integers as `total`.
 fn same_kind(of: &DataType, total: &DataType) -> bool {

@@ -150,7 +150,7 @@ impl<'a> Arithmetic<'a> {
         let computed = if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             self.binary(binary, &data_type)
         } else if let Some(cast) = expr.downcast_ref::<CastExpr>() {
-            self.cast(cast, &data_type)
+            self.rescaled_to(cast.expr(), &data_type)
         } else if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
             let inner = self.typed(negative.arg())?;
             let minus = Expr::Constant(0) - inner.expr.clone();
@@ -183,13 +183,10 @@ impl<'a> Arithmetic<'a> {
                 let Some(values) = fact.coded.listed()? else {
                     return NotFused::because(format!("{} has too many values", fact.name));
                 };
-                let integers = integers(&values)?.into_iter();
-                let values = integers
-                    // NULL has code 0 and is excluded by `nulls`, so its table entry is arbitrary.
-                    .map(|v| i64::try_from(v.unwrap_or(0)))
-                    .collect::<Result<CodeValues, _>>();
-                let values =
-                    values.map_err(|_| NotFused(format!("{} does not fit 64 bits", fact.name)))?;
+                let (values, _) = with_nulls(&values)
+                    .map_err(|_| NotFused(format!("{} does not fit 64 bits", fact.name)))?;
+                // NULL has code 0 and is excluded by `nulls`, so its table entry is arbitrary.
+                let values = values.into_iter().collect();
                 Expr::Mapped { column, values }
             }
         };
@@ -220,8 +217,13 @@ impl<'a> Arithmetic<'a> {
         Ok(computed.null_with(&[&left, &right]))
     }
 
-    fn cast(&self, cast: &CastExpr, data_type: &DataType) -> Result<Typed, NotFused> {
-        let inner = self.typed(cast.expr())?;
+    /// The value of `expr` with as many digits after the decimal point as `data_type` has.
+    fn rescaled_to(
+        &self,
+        expr: &Arc<dyn PhysicalExpr>,
+        data_type: &DataType,
+    ) -> Result<Typed, NotFused> {
+        let inner = self.typed(expr)?;
         let expr = inner.expr.clone();
         let expr = rescaled(expr, scale(&inner.data_type)?, scale(data_type)?)?;
         Ok(self.checked(expr, data_type)?.null_with(&[&inner]))
@@ -258,16 +260,15 @@ impl<'a> Arithmetic<'a> {
         if literal.is_some_and(|literal| literal.value().is_null()) {
             return Ok(None);
         }
-        let inner = self.typed(expr)?;
-        let expr = inner.expr.clone();
-        let expr = rescaled(expr, scale(&inner.data_type)?, scale(data_type)?)?;
-        Ok(Some(self.checked(expr, data_type)?.null_with(&[&inner])))
+        self.rescaled_to(expr, data_type).map(Some)
     }
 
     /// Evaluates an expression in advance, to a lookup table by code.
     ///
     /// It may read one dimension, or one fact column of few values.
     fn table(&self, expr: &Arc<dyn PhysicalExpr>, data_type: DataType) -> Result<Typed, NotFused> {
+        // Whether NULL is where the column itself is NULL, whose code is left out then.
+        let mut is_own_null = false;
         let (column, values, valid) = match self.owner(expr)? {
             // In a dry run the dimension's values are not known; only the type is checked.
             Owner::NotLoaded(_) if !(is_exact(&data_type) || data_type == DataType::Date32) => {
@@ -281,21 +282,16 @@ impl<'a> Arithmetic<'a> {
             Owner::Fact(column, values, nullable) => {
                 let results = over_values(expr, column, values)?;
                 let (values, valid) = with_nulls(&results)?;
-                // NULL of the column itself is left out by its code.
-                let own = nullable && results.is_null(0) && results.null_count() == 1;
-                let values = values.into_iter().collect();
-                let looked_up = Expr::Mapped { column, values };
-                let mut typed = Typed::always(looked_up, data_type);
-                match valid {
-                    Some(_) if own => typed.nulls.push(column),
-                    Some(set) => typed.when.push(in_set(column, set)),
-                    None => {}
-                }
-                return Ok(typed);
+                is_own_null = nullable && results.is_null(0) && results.null_count() == 1;
+                (column, values.into_iter().collect(), valid)
             }
         };
         let mut typed = Typed::always(Expr::Mapped { column, values }, data_type);
-        typed.when.extend(valid.map(|set| in_set(column, set)));
+        match valid {
+            Some(_) if is_own_null => typed.nulls.push(column),
+            Some(set) => typed.when.push(in_set(column, set)),
+            None => {}
+        }
         Ok(typed)
     }
 

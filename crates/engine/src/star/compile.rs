@@ -18,6 +18,7 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
+use tierloom_kernels::select::CodeSet;
 use tierloom_star::{ColumnFilter, Expr, GroupMap, GroupPart, StarPlan, Test};
 
 /// Largest number of foreign-key codes for which lookup tables are built.
@@ -150,15 +151,7 @@ fn filter(
     }
     match arithmetic.flag(predicate, true)? {
         Expr::InSet { column, set } => {
-            let codes = set.codes();
-            if let (Some(test), expected_share) = shape(&set, codes) {
-                let filter = ColumnFilter {
-                    column,
-                    test,
-                    expected_share,
-                };
-                push(&mut plan.filters, filter, codes);
-            }
+            push_set(&mut plan.filters, column, &set);
         }
         condition => plan.conditions.push(condition),
     }
@@ -203,7 +196,7 @@ fn push(filters: &mut Vec<ColumnFilter>, new: ColumnFilter, codes: u64) {
             old.test = if low <= high {
                 Test::Range { low, high }
             } else {
-                Test::Set(Arc::new(tierloom_kernels::select::CodeSet::new(codes)))
+                Test::Set(Arc::new(CodeSet::new(codes)))
             };
             let share = (f64::from(high) - f64::from(low) + 1.0).max(0.0) / codes as f64;
             old.expected_share = share.min(1.0);
@@ -222,6 +215,18 @@ fn push(filters: &mut Vec<ColumnFilter>, new: ColumnFilter, codes: u64) {
     }
 }
 
+/// Adds a filter for the codes of `set`, unless all pass.
+fn push_set(filters: &mut Vec<ColumnFilter>, column: usize, set: &Arc<CodeSet>) {
+    if let (Some(test), expected_share) = shape(set, set.codes()) {
+        let filter = ColumnFilter {
+            column,
+            test,
+            expected_share,
+        };
+        push(filters, filter, set.codes());
+    }
+}
+
 /// Compiles joins with dimensions to filters on the foreign keys.
 fn lookups(
     lowered: &Lowered,
@@ -235,19 +240,7 @@ fn lookups(
         }
     }
     for (dimension, loaded) in lowered.dimensions.iter().zip(dimensions) {
-        let count = loaded.keys.codes();
-        if let (Some(test), share) = shape(&loaded.keys, count) {
-            let column = dimension.fact_key;
-            push(
-                &mut plan.filters,
-                ColumnFilter {
-                    column,
-                    test,
-                    expected_share: share,
-                },
-                count,
-            );
-        }
+        push_set(&mut plan.filters, dimension.fact_key, &loaded.keys);
     }
     Ok(())
 }

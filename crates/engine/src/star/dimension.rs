@@ -5,7 +5,7 @@
 
 use super::NotFused;
 use super::distinct::distinct;
-use super::filters::over_values;
+use super::filters::{codes_where, over_values};
 use super::integers::{all_integers, with_nulls};
 use super::lower::columns_of;
 use super::universe::FactColumn;
@@ -131,16 +131,8 @@ impl LoadedDimension {
         wanted: bool,
     ) -> Result<CodeSet, NotFused> {
         let holds = self.evaluate(condition)?;
-        let Some(holds) = holds.as_boolean_opt() else {
-            return NotFused::because(format!("{condition} is not a condition"));
-        };
-        let mut set = CodeSet::new(self.keys.codes());
-        for (code, holds) in self.codes.iter().zip(holds) {
-            if let (Some(code), true) = (code, holds == Some(wanted)) {
-                set.insert(*code);
-            }
-        }
-        Ok(set)
+        let codes = self.codes.iter().copied();
+        codes_where(condition, &holds, wanted, self.keys.codes(), codes)
     }
 
     /// The value of an expression for each row; over a dictionary once for each of its words.

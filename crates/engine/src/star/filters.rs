@@ -82,14 +82,28 @@ pub(super) fn passing(
     wanted: bool,
 ) -> Result<CodeSet, NotFused> {
     let passes = over_values(predicate, column, values)?;
-    let Some(passes) = passes.as_boolean_opt() else {
+    let codes = (0..passes.len()).map(|code| Some(code as u32));
+    codes_where(predicate, &passes, wanted, passes.len() as u64, codes)
+}
+
+/// Those of `codes`, out of `count` codes, at which the values of `predicate` are true, or false if
+/// they are `wanted` to be.
+pub(super) fn codes_where(
+    predicate: &Arc<dyn PhysicalExpr>,
+    values: &ArrayRef,
+    wanted: bool,
+    count: u64,
+    codes: impl Iterator<Item = Option<u32>>,
+) -> Result<CodeSet, NotFused> {
+    let Some(values) = values.as_boolean_opt() else {
         return NotFused::because(format!("{predicate} is not a condition"));
     };
-    let mut set = CodeSet::new(passes.len() as u64);
-    let codes = passes.iter().enumerate();
-    codes
-        .filter(|(_, passes)| *passes == Some(wanted))
-        .for_each(|(code, _)| set.insert(code as u32));
+    let mut set = CodeSet::new(count);
+    for (code, value) in codes.zip(values) {
+        if let (Some(code), true) = (code, value == Some(wanted)) {
+            set.insert(code);
+        }
+    }
     Ok(set)
 }
 

@@ -23,15 +23,15 @@ impl Measures<'_> {
         arguments: &[Arc<dyn PhysicalExpr>],
         fields: &[FieldRef],
     ) -> Result<Vec<StateColumn>, NotFused> {
-        let (a, b) = match (function, arguments) {
-            (Moments::Variance, [a]) => (self.integer(a)?, self.integer(a)?),
-            (Moments::Covariance | Moments::Correlation, [a, b]) => {
-                (self.integer(a)?, self.integer(b)?)
-            }
+        let arguments = arguments.iter().map(|argument| self.integer(argument));
+        let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+        let (a, b) = match (function, &arguments[..]) {
+            (Moments::Variance, [a]) => (a, a),
+            (Moments::Covariance | Moments::Correlation, [a, b]) => (a, b),
             _ => return NotFused::because(format!("{} arguments", arguments.len())),
         };
         // Rows with NULL in one of them do not count for the other either.
-        let counting = Typed::always(Expr::Constant(0), DataType::Int64).null_with(&[&a, &b]);
+        let counting = Typed::always(Expr::Constant(0), DataType::Int64).null_with(&[a, b]);
         let count = self.index(Measure {
             kind: MeasureKind::Count,
             expr: Expr::Constant(0),
@@ -39,9 +39,9 @@ impl Measures<'_> {
             when: counting.when.clone(),
             wide: false,
         });
-        let [x, y] = [&a, &b].map(|argument| self.total(&argument.expr, &counting));
+        let [x, y] = [a, b].map(|argument| self.total(&argument.expr, &counting));
         let (x, y) = (x?, y?);
-        let [xx, xy, yy] = [(&a, &a), (&a, &b), (&b, &b)]
+        let [xx, xy, yy] = [(a, a), (a, b), (b, b)]
             .map(|(one, other)| self.total(&(one.expr.clone() * other.expr.clone()), &counting));
         let (xx, xy, yy) = (xx?, xy?, yy?);
         let mean = |sum| StateValue::Mean { count, sum };

@@ -11,6 +11,7 @@ use super::finish::Finish;
 use super::later::{EARLY, LATE, LaterRules};
 use super::lower::{Lowered, lower, whole_table_rows};
 use crate::breakdown::caught;
+use crate::join_order::COMPARED;
 use crate::steps::{final_step, partial_step};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
@@ -26,10 +27,6 @@ use datafusion::physical_plan::{
 };
 use std::sync::Arc;
 use tierloom_star::StarPlan;
-
-/// The share of rows that a condition on several columns is taken to keep, as Selinger et al. take
-/// it for comparisons.
-const COMPARED: f64 = 1.0 / 3.0;
 
 /// A dimension of fewer rows is prepared in less than a millisecond.
 const MANY_ROWS: usize = 100_000;

@@ -6,7 +6,6 @@
 use super::groups::Groups;
 use super::stream::{Aggregate, AggregatePlan, AggregateStream, SkipWhen};
 use crate::bigjoin::keys::{MAX_COLUMNS, is_key_type};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -20,8 +19,7 @@ use datafusion::physical_plan::metrics::{
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
-    InputDistributionRequirements, InputOrderMode, PhysicalExpr, PlanProperties, StatisticsArgs,
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, StatisticsArgs,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -122,39 +120,14 @@ impl ExecutionPlan for BigAggregateExec {
         super::NAME
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.aggregate.properties()
-    }
-
-    fn required_input_distribution(&self) -> Vec<Distribution> {
-        self.input_distribution_requirements().into_per_child()
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        self.aggregate.input_distribution_requirements()
-    }
+    tierloom_corrections::planned_as!(aggregate);
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
         self.aggregate.required_input_ordering()
     }
 
-    fn maintains_input_order(&self) -> Vec<bool> {
-        self.aggregate.maintains_input_order()
-    }
-
     fn cardinality_effect(&self) -> CardinalityEffect {
         self.aggregate.cardinality_effect()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.aggregate.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.aggregate.apply_expressions(f)
     }
 
     fn replace_children(
