@@ -133,6 +133,7 @@ pub fn drive<W: Transactions>(
     let start = Instant::now();
     let end = start + options.duration;
     let (clients, merging, elapsed) = std::thread::scope(|scope| {
+        let _merged = SetByPanic(merged);
         let merger = std::thread::Builder::new().name("merge".to_owned());
         let merger = merger.spawn_scoped(scope, move || store.merge_until(merged));
         let merger = merger.map_err(OltpError::Thread)?;
@@ -141,6 +142,7 @@ pub fn drive<W: Transactions>(
         for client in 0..options.clients {
             let over = &over;
             let work = move || {
+                let _over = SetByPanic(over);
                 let rng = Rng::with_seed(options.seed.wrapping_add(u64::from(client)));
                 let going = || {
                     let stop = over.load(Ordering::Relaxed) || options.stop.load(Ordering::Relaxed);
@@ -187,6 +189,18 @@ pub fn drive<W: Transactions>(
         result.full = result.full.or(client.full);
     }
     Ok(result)
+}
+
+/// Sets its flag if its thread panics: the scope waits for all threads, so one that panics must end
+/// the others.
+struct SetByPanic<'a>(&'a AtomicBool);
+
+impl Drop for SetByPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {

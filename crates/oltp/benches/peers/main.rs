@@ -72,6 +72,13 @@ impl Sizes {
             folder: text("folder=").map_or_else(std::env::temp_dir, PathBuf::from),
         }
     }
+
+    /// New orders of one client in a turn at most: a table has a fixed number of rows, so a turn on
+    /// a machine that is faster than this ends early.
+    fn orders_of_client(&self) -> u64 {
+        const PER_SECOND: f64 = 100_000.0;
+        (self.turn.as_secs_f64() * PER_SECOND) as u64
+    }
 }
 
 /// Transactions of all clients in one turn.
@@ -80,6 +87,16 @@ struct Turn {
     transactions: u64,
     given_up: u64,
     seconds: f64,
+}
+
+/// Ends what works beside the clients when they are done, also by a panic: the scope of the threads
+/// would wait for it for ever.
+struct EndsBeside<'a>(&'a AtomicBool);
+
+impl Drop for EndsBeside<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Processor time of this process so far, s.
@@ -101,8 +118,10 @@ fn turn(store: &dyn Contestant, tpcc: &Tpcc, sizes: &Sizes, round: u64) -> Turn 
         let mut worker = store.client();
         barrier.wait();
         let (begun, mut own) = (Instant::now(), Turn::default());
-        while begun.elapsed() < sizes.turn {
+        let mut orders = 0;
+        while begun.elapsed() < sizes.turn && orders < sizes.orders_of_client() {
             let (kind, input) = tpcc.draw(&mut rng);
+            orders += u64::from(matches!(input, TpccInput::NewOrder(_)));
             // New orders and payments alone.
             if kind < 2 {
                 own.given_up += worker.transact(&input);
@@ -114,20 +133,19 @@ fn turn(store: &dyn Contestant, tpcc: &Tpcc, sizes: &Sizes, round: u64) -> Turn 
     };
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _beside = EndsBeside(&over);
         scope.spawn(|| store.beside(&over));
         let threads: Vec<_> = (0..sizes.clients)
             .map(|client| scope.spawn(move || work(client)))
             .collect();
-        let joined = threads.into_iter().fold(Turn::default(), |sum, thread| {
+        threads.into_iter().fold(Turn::default(), |sum, thread| {
             let own = thread.join().expect("a client that panicked has said why");
             Turn {
                 transactions: sum.transactions + own.transactions,
                 given_up: sum.given_up + own.given_up,
                 seconds: sum.seconds.max(own.seconds),
             }
-        });
-        over.store(true, Ordering::Relaxed);
-        joined
+        })
     })
 }
 

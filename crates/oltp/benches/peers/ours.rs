@@ -15,11 +15,10 @@ use super::{Client, Contestant, Sizes};
 pub(crate) struct Ours(Tpcc);
 
 impl Ours {
-    /// Loads the data; with room for orders that no machine uses up in the time.
+    /// Loads the data, with room for the orders of all turns.
     pub(crate) fn load(sizes: &Sizes, folder: &Path) -> Self {
-        const MOST_ORDERS_PER_SECOND: f64 = 100_000.0;
-        let seconds = sizes.turn.as_secs_f64() * (sizes.rounds + 1) as f64;
-        let room_orders = (seconds * MOST_ORDERS_PER_SECOND) as u64;
+        let turns = sizes.rounds + 1;
+        let room_orders = sizes.orders_of_client() * sizes.clients * turns;
         let topology = Topology::read(&SysRoot::host()).expect("this machine");
         let memory = StoreMemory {
             backend: Arc::new(AnonymousNuma::new()),

@@ -1,11 +1,13 @@
 //! Tests of isolation: histories of many threads, whole and with the protocol broken on purpose;
-//! of processes that are killed; and of the work that published stores are given.
+//! of processes that are killed, and clients that panic; and of the work that published stores are
+//! given.
 
 mod checkpoint;
 mod full_disk;
 mod graph;
 mod history;
 mod kill;
+mod panics;
 mod peer;
 mod phantoms;
 
