@@ -1,4 +1,5 @@
-//! `run tpcc` and `run ycsb`: bad input, a run with a log and its recovery, a full disk.
+//! `run tpcc` and `run ycsb`: bad input, streams of queries beside, a run with a log and its
+//! recovery, a full disk.
 
 mod common;
 
@@ -72,6 +73,96 @@ fn bad_input_is_one_error_before_anything_is_loaded() {
     for (line, says) in cases {
         refused(folder.path(), &arguments(line), &[says]);
     }
+}
+
+#[test]
+fn bad_input_about_streams_is_one_error_before_anything_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = [
+        (
+            "run tpcc --beside ssc",
+            "workload \"ssc\": there are ssb, tpch",
+        ),
+        (
+            "run tpcc --beside ssb:x",
+            "--beside ssb:x: expected ssb, tpch",
+        ),
+        ("run tpcc --beside ssb:0.001", "--beside ssb:0.001"),
+        ("run tpcc --beside ssb --rounds 0", "--rounds 0"),
+        (
+            "run tpcc --beside ssb --beside-streams 0",
+            "--beside-streams 0",
+        ),
+        (
+            "run tpcc --beside ssb --beside-placement adaptive",
+            "--beside-placement adaptive",
+        ),
+        (
+            "run tpcc --beside ssb --machine sap26-pool --model-workers 90",
+            "90 workers of the transactions and 24 of the streams",
+        ),
+        (
+            "run tpcc --rounds 2",
+            "required arguments were not provided",
+        ),
+        (
+            "run tpcc --log new.log --checkpoint pool --beside ssb",
+            "--beside",
+        ),
+    ];
+    for (line, says) in cases {
+        refused(folder.path(), &arguments(line), &[says]);
+    }
+}
+
+#[test]
+fn streams_beside_transactions_take_from_each_other_here_and_on_a_full_tier() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "run tpcc --warehouses 3 --clients 1 --seconds 0.5 --pages 4k --placement default,cxl --beside ssb:0.01 --beside-threads 1 --beside-placement cxl --rounds 2 --machine nus24 --records run.jsonl --report run.html";
+    let ended = tierloom(folder.path(), &arguments(line)).with_code(0);
+    let says = "tpcc beside 1 stream of ssb (SF 0.01, 1 thread) in dram, measured here, 2 rounds";
+    assert!(ended.stdout.contains(says), "{}", ended.stdout);
+    let html = std::fs::read_to_string(folder.path().join("run.html")).unwrap();
+    assert!(html.contains("beside 1 stream of ssb"));
+    let records = records(folder.path());
+    let (here, modelled) = records.split_first().unwrap();
+    assert_eq!((&here.invalid, here.machine.as_str()), (&None, HERE));
+    let beside = here.beside.as_ref().unwrap();
+    assert_eq!(beside.transactions_ratio.values.len(), 2);
+    assert!(beside.queries_alone_per_hour.min > 0.0 && beside.queries_beside_per_hour.min > 0.0);
+    assert!(beside.audit_before.is_some() && beside.audit_after == beside.audit_before);
+    assert!(beside.kinds.iter().all(|kind| kind.commits > 0));
+    // Of two runs alone; those beside the streams are apart.
+    assert!(here.duration_s >= 1.0 && here.merging.is_some_and(|merging| merging.rows > 0));
+    // Transactions in dram hardly meet streams in cxl; in cxl both wait for the same tier.
+    let ratio = |record: &TransactionsRecord| {
+        let beside = record.beside.as_ref().unwrap();
+        assert!(
+            beside
+                .tiers
+                .iter()
+                .all(|tier| tier.utilisation.unwrap() <= 1.0 + 1e-9)
+        );
+        (
+            beside.transactions_ratio.median,
+            beside.queries_ratio.median,
+        )
+    };
+    let (apart, shared) = (ratio(&modelled[0]), ratio(&modelled[1]));
+    assert!(apart.0 > 0.97 && apart.0 <= 1.0, "{apart:?}");
+    assert!(shared.0 < 0.9 && shared.1 < apart.1, "{shared:?} {apart:?}");
+    let merging = |record: &TransactionsRecord| record.merging.unwrap().ns_per_row;
+    assert!(merging(&modelled[1]) > merging(&modelled[0]));
+    assert!(
+        modelled[1]
+            .beside
+            .as_ref()
+            .unwrap()
+            .merging
+            .unwrap()
+            .ns_per_row
+            > merging(&modelled[1])
+    );
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub use machine::{
 };
 pub use solve::{
     Background, Bottleneck, Domain, Options, PhaseSolution, QuerySolution, QueryTier, Solution,
-    Terms, TierLoad, TimeShares, solve, solve_all, solve_together,
+    Terms, TierLoad, TimeShares, balance, solve, solve_all, solve_together,
 };
 pub use work::{
     Access, COPY_NS_PER_LINE, LINE_BYTES, MORSEL_BYTES, Op, Pattern, Phase, PhaseKind, Placement,

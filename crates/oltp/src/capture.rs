@@ -17,7 +17,7 @@ use tierloom_model::{
 use crate::drive::DriveResult;
 use crate::places::StorePart;
 use crate::store::Store;
-use crate::traffic::{IndexLines, LINE_BYTES, RowLines};
+use crate::traffic::{IndexLines, LINE_BYTES, RowLines, StoreTraffic};
 
 /// Lines of one structure, of all transactions of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,8 +46,8 @@ impl CapturedLines {
 /// Work that was captured in a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Captured {
-    /// Transactions that committed.
-    pub transactions: u64,
+    /// Transactions that committed; of merging alone the rows that it brought back.
+    pub tuples: u64,
     /// Lines of structures, those that were never accessed left out.
     pub lines: Vec<CapturedLines>,
 }
@@ -56,7 +56,16 @@ impl Captured {
     /// The work of a run on this store; merging counts as the transactions' work.
     pub fn of(store: &Store, result: &DriveResult) -> Self {
         let mut traffic = result.traffic.clone();
-        traffic += &result.merging;
+        traffic += &result.merging.traffic;
+        Self::of_traffic(store, &traffic, result.commits())
+    }
+
+    /// The work of merging in the background alone.
+    pub fn of_merging(store: &Store, result: &DriveResult) -> Self {
+        Self::of_traffic(store, &result.merging.traffic, result.merging.rows)
+    }
+
+    fn of_traffic(store: &Store, traffic: &StoreTraffic, tuples: u64) -> Self {
         let tables = store.tables.iter().zip(&traffic.tables);
         let indexes = store.indexes.iter().zip(&traffic.indexes);
         let of_tables = tables.flat_map(|(table, lines)| {
@@ -72,7 +81,7 @@ impl Captured {
         });
         let lines = of_tables.chain(of_indexes);
         Self {
-            transactions: result.commits(),
+            tuples,
             lines: lines.filter(|lines| lines.lines() > 0).collect(),
         }
     }
@@ -83,10 +92,10 @@ impl Captured {
         lines.map(|lines| lines.lines() * LINE_BYTES).sum()
     }
 
-    /// The work as one phase of `transactions` tuples, each with so much compute time.
+    /// The work as one phase, each tuple with so much compute time.
     pub fn phase(&self, compute_ns: f64) -> Phase {
-        let transactions = self.transactions as f64;
-        let phase = Phase::new("transactions", PhaseKind::Other, transactions);
+        let tuples = self.tuples as f64;
+        let phase = Phase::new("transactions", PhaseKind::Other, tuples);
         let accesses = self.lines.iter().flat_map(|lines| {
             let access = |pattern, count: u64| Access {
                 structure: lines.structure.clone(),
@@ -96,7 +105,7 @@ impl Captured {
                     true => Op::Update,
                     false => Op::Read,
                 },
-                lines_per_tuple: count as f64 / transactions,
+                lines_per_tuple: count as f64 / tuples,
                 footprint_bytes: lines.footprint_bytes.max(LINE_BYTES),
                 simd: false,
             };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use hdrhistogram::Histogram;
 
-use crate::store::Store;
+use crate::store::{Merging, Store};
 use crate::traffic::StoreTraffic;
 use crate::{Abort, OltpError, TxSession, Waits};
 
@@ -99,8 +99,8 @@ pub struct DriveResult {
     pub kinds: Vec<KindResult>,
     /// What clients accessed.
     pub traffic: StoreTraffic,
-    /// What merging in the background accessed.
-    pub merging: StoreTraffic,
+    /// What merging in the background did.
+    pub merging: Merging,
     /// The table that had no room for more, which ended the run early.
     pub full: Option<&'static str>,
 }
@@ -109,6 +109,17 @@ impl DriveResult {
     /// Commits of all kinds.
     pub fn commits(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.commits).sum()
+    }
+
+    /// Adds a later run on the same store.
+    pub fn add(&mut self, later: &Self) {
+        self.elapsed += later.elapsed;
+        for (kind, other) in self.kinds.iter_mut().zip(&later.kinds) {
+            kind.add(other);
+        }
+        self.traffic += &later.traffic;
+        self.merging += &later.merging;
+        self.full = self.full.or(later.full);
     }
 }
 

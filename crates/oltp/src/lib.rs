@@ -42,7 +42,7 @@ pub use index::IndexSpec;
 pub use log::{LogContents, LogUse, RedoLog, log_parts, read_log};
 pub use places::{StoreMemory, StorePart};
 pub use session::{TxSession, Waits};
-pub use store::Store;
+pub use store::{Merging, Store};
 pub use table::RowSpec;
 pub use traffic::{IndexLines, LINE_BYTES, RowLines, StoreTraffic};
 

@@ -1,8 +1,9 @@
 //! The store: tables, indexes, and the log that commits go to.
 
+use std::ops::AddAssign;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tierloom_memory::{Audit, AuditMode, MemoryError};
 
@@ -17,6 +18,25 @@ use crate::traffic::StoreTraffic;
 const MERGE_BELOW: f64 = 0.5;
 /// How long merging sleeps when there is nothing to do.
 const MERGE_PAUSE: Duration = Duration::from_millis(1);
+
+/// What merging in the background did.
+#[derive(Debug, Clone)]
+pub struct Merging {
+    /// Rows that were brought back to main.
+    pub rows: u64,
+    /// Time in which it looked for them and copied them, pauses left out.
+    pub time: Duration,
+    /// What it accessed.
+    pub traffic: StoreTraffic,
+}
+
+impl AddAssign<&Merging> for Merging {
+    fn add_assign(&mut self, other: &Merging) {
+        self.rows += other.rows;
+        self.time += other.time;
+        self.traffic += &other.traffic;
+    }
+}
 
 /// Tables and indexes in placed memory, changed by the transactions of sessions.
 #[derive(Debug)]
@@ -120,23 +140,33 @@ impl Store {
         self.regions.audit(part, mode)
     }
 
-    /// Merges deltas into main whenever they are half full, until `stop` says so. Returns what it
-    /// accessed.
-    pub fn merge_until(&self, stop: &AtomicBool) -> StoreTraffic {
-        let mut traffic = self.no_traffic();
+    /// Merges deltas into main whenever they are half full, until `stop` says so.
+    pub fn merge_until(&self, stop: &AtomicBool) -> Merging {
+        let mut merging = self.no_merging();
         while !stop.load(Ordering::Relaxed) {
-            let mut merged = 0;
+            let (begun, mut merged) = (Instant::now(), 0);
             for (at, table) in self.tables.iter().enumerate() {
                 let slots = f64::from(table.spec().delta_rows);
                 if f64::from(table.free_slots()) < slots * MERGE_BELOW {
-                    merged += self.merge_table(at, &mut traffic);
+                    merged += self.merge_table(at, &mut merging.traffic);
                 }
             }
+            merging.time += begun.elapsed();
+            merging.rows += merged;
             if merged == 0 {
                 std::thread::sleep(MERGE_PAUSE);
             }
         }
-        traffic
+        merging
+    }
+
+    /// Nothing merged yet, for this store.
+    pub(crate) fn no_merging(&self) -> Merging {
+        Merging {
+            rows: 0,
+            time: Duration::ZERO,
+            traffic: self.no_traffic(),
+        }
     }
 
     /// Merges everything that no transaction is changing. Returns the number of rows.

@@ -81,8 +81,8 @@ pub use summary::{IntensityRow, MeanRecord, MemoryUse, SummaryRecord, TimeBreakd
 pub use temp_tables::{NodeBytes, PlaceBytes, TempTable, TempTablesRecord};
 pub use throughput::{CapacityChange, RateWindow, StreamRecord, ThroughputRecord};
 pub use transactions::{
-    CheckpointsRecord, RedoLogRecord, StorePartRecord, TierTraffic, TransactionKind,
-    TransactionsRecord,
+    BesideRecord, CheckpointsRecord, MergingRecord, RedoLogRecord, StorePartRecord, TierTraffic,
+    TransactionKind, TransactionsRecord,
 };
 pub use tune::{TierWeight, TunePoint, TuneRecord};
 pub use validation::{FigureRecord, FigureSummary, NearestFigure, ValidationRecord};

@@ -1,6 +1,6 @@
 //! Transactions on a store whose parts are placed one by one.
 
-use crate::{AuditRecord, Provenance};
+use crate::{AuditRecord, Provenance, Spread};
 use serde::{Deserialize, Serialize};
 
 /// One workload under one placement on one machine.
@@ -45,6 +45,13 @@ pub struct TransactionsRecord {
     /// Checkpoints; `None` if none was asked for, or if modelled.
     #[serde(default)]
     pub checkpoints: Option<CheckpointsRecord>,
+    /// What merging in the background took; `None` if it had nothing to do.
+    #[serde(default)]
+    pub merging: Option<MergingRecord>,
+    /// Streams of queries beside the transactions; `None` if none were asked for. All other figures
+    /// are then of the transactions alone.
+    #[serde(default)]
+    pub beside: Option<BesideRecord>,
     /// Processor time of a transaction with all data in cache, ns, measured here; `None` if no
     /// machine was modelled.
     pub compute_ns: Option<f64>,
@@ -136,4 +143,55 @@ pub struct CheckpointsRecord {
     pub beside_per_s: f64,
     /// The same in the rest of the run.
     pub otherwise_per_s: f64,
+}
+
+/// What merging new versions back to where rows are placed took, by one thread beside the clients.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MergingRecord {
+    /// Rows that were brought back; of a modelled record those of the run that its work is from.
+    pub rows: u64,
+    /// Time of the thread per row, ns.
+    pub ns_per_row: f64,
+    /// Share of the time that the thread works, 0 to 1; above 1 more than one thread would be
+    /// needed, and clients would merge for themselves.
+    pub thread_share: f64,
+    /// Bytes of the cache lines that it accessed per row, before caches.
+    pub bytes_per_row: f64,
+}
+
+/// Transactions and streams of queries, each alone and both at once, in turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BesideRecord {
+    /// "ssb", "tpch" or "tpcds".
+    pub workload: String,
+    /// Scale factor of its data; of a modelled record, that its work is grown to.
+    pub scale_factor: f64,
+    /// Where its tables are.
+    pub placement: String,
+    /// Streams, each running all queries in its own order, over and over.
+    pub streams: u32,
+    /// Worker threads that the streams share.
+    pub threads: u32,
+    /// Transactions per second without streams, by round.
+    pub transactions_alone_per_s: Spread,
+    /// The same beside them.
+    pub transactions_beside_per_s: Spread,
+    /// One over the other, by round.
+    pub transactions_ratio: Spread,
+    /// Queries per hour of all streams without transactions, by round.
+    pub queries_alone_per_hour: Spread,
+    /// The same beside them.
+    pub queries_beside_per_hour: Spread,
+    /// One over the other, by round.
+    pub queries_ratio: Spread,
+    /// Transactions by kind, beside the streams; empty if modelled.
+    pub kinds: Vec<TransactionKind>,
+    /// Merging beside the streams; `None` if it had nothing to do.
+    pub merging: Option<MergingRecord>,
+    /// Traffic of both together by tier; empty if measured.
+    pub tiers: Vec<TierTraffic>,
+    /// Page audit of the tables before; `None` if modelled, or where the kernel tells nothing.
+    pub audit_before: Option<AuditRecord>,
+    /// Page audit of the tables after.
+    pub audit_after: Option<AuditRecord>,
 }

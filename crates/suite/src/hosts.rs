@@ -192,25 +192,12 @@ impl HostTask {
             .collect();
         let request = SuiteRequest {
             queries: self.queries.clone(),
-            streams: None,
             threads: self.threads,
-            placement: placements.join(","),
-            machines: Vec::new(),
             repeat: self.repeat,
-            pages: self.pages.clone(),
-            model_workers: None,
-            model_sf: None,
-            time_per_tuple_ns: None,
-            baseline: false,
             plain_operators: self.plain_operators,
-            decisions: None,
-            dram_limit: None,
-            prefetch_off: None,
             operator_memory: self.operator_memory.clone(),
             has_pool: self.places.iter().any(|place| place.pool.is_some()),
-            resizes: Vec::new(),
-            memory_audit: None,
-            elsewhere: false,
+            ..SuiteRequest::new(placements.join(","), self.pages.clone())
         };
         let mut plan = SuitePlan::resolve(self.workload.workload()?, &request, topology)?;
         for placement in &plan.placements {
@@ -230,7 +217,7 @@ impl HostTask {
 
 impl crate::PlannedPlacement {
     /// Whether `text` means this placement.
-    pub(crate) fn is(&self, text: &str) -> bool {
+    pub fn is(&self, text: &str) -> bool {
         text.parse::<Policy>().is_ok_and(|p| p == self.policy)
     }
 }

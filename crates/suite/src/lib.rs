@@ -19,6 +19,7 @@
 //! which one it is. Without the feature `sql` a plan can be made but not carried out.
 
 mod adaptive;
+mod beside;
 mod check;
 mod error;
 pub mod growth;
@@ -38,10 +39,11 @@ mod run;
 mod run;
 
 pub use adaptive::Adaptive;
+pub use beside::{StreamsRan, StreamsWork};
 pub use error::{ErrorKind, RunError};
 pub use observer::{Event, Observer, Stage};
 pub use operator_memory::OperatorMemory;
 pub use plan::SuitePlan;
 pub use request::{PlannedPlacement, Resize, StreamPlan, SuiteRequest};
-pub use run::{HostWorker, run};
+pub use run::{HostWorker, Streams, run, with_streams};
 pub use workload::{SuiteQuery, Workload};

@@ -8,10 +8,6 @@ use std::time::Duration;
 use tierloom_placement::Policy;
 use tierloom_text::{Bytes, Seconds};
 
-/// Limit on streams: each has its plans and at least one thread, so a higher number is a typing
-/// error.
-const MOST_STREAMS: usize = 1000;
-
 /// What to run, as the options of `tierloom run` say it.
 #[derive(Debug, Clone)]
 pub struct SuiteRequest {
@@ -55,6 +51,34 @@ pub struct SuiteRequest {
     pub memory_audit: Option<PathBuf>,
     /// The topology is of another machine, so the plan is not to be carried out.
     pub elsewhere: bool,
+}
+
+impl SuiteRequest {
+    /// Every query once with tables in `placement`, on this machine, and nothing else.
+    pub fn new(placement: String, pages: String) -> Self {
+        SuiteRequest {
+            queries: Vec::new(),
+            streams: None,
+            threads: None,
+            placement,
+            machines: Vec::new(),
+            repeat: 1,
+            pages,
+            model_workers: None,
+            model_sf: None,
+            time_per_tuple_ns: None,
+            baseline: false,
+            plain_operators: false,
+            decisions: None,
+            dram_limit: None,
+            prefetch_off: None,
+            operator_memory: None,
+            has_pool: false,
+            resizes: Vec::new(),
+            memory_audit: None,
+            elsewhere: false,
+        }
+    }
 }
 
 /// One placement of the run.
@@ -111,14 +135,19 @@ pub struct StreamPlan {
 }
 
 impl StreamPlan {
+    /// Limit on streams: each has its plans and at least one thread, so a higher number is a typing
+    /// error.
+    pub const MOST: usize = 1000;
+
     /// Checks the number of streams and their duration.
     ///
     /// # Errors
     /// Bad input: no stream or too many, or no time.
     pub fn new(count: usize, duration: Duration) -> Result<Self, RunError> {
-        if count == 0 || count > MOST_STREAMS {
+        if count == 0 || count > Self::MOST {
             return Err(RunError::refused(format!(
-                "--streams {count}: expected 1 to {MOST_STREAMS}"
+                "--streams {count}: expected 1 to {}",
+                Self::MOST
             )));
         }
         if duration.is_zero() {

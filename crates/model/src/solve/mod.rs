@@ -19,7 +19,7 @@ pub use solution::{
     Bottleneck, PhaseSolution, QuerySolution, QueryTier, Solution, TierLoad, TimeShares,
 };
 
-pub use together::{Domain, solve_together};
+pub use together::{Domain, balance, solve_together};
 
 use crate::error::ModelError;
 use crate::machine::Machine;

@@ -195,6 +195,21 @@ impl Outcome {
 }
 
 impl QuerySolution {
+    /// Traffic to a tier, averaged over the query time: reads and writes, GB/s.
+    pub fn read_write_gbps(&self, tier: &str) -> (f64, f64) {
+        let of_phase = |solution: &Solution| {
+            let found = solution.tiers.iter().find(|t| t.name == tier);
+            let weight = solution.time_ns / self.time_ns;
+            found.map_or((0.0, 0.0), |t| {
+                (t.read_gbps * weight, t.write_gbps * weight)
+            })
+        };
+        let phases = self.phases.iter().map(|phase| of_phase(&phase.solution));
+        phases.fold((0.0, 0.0), |sum, (read, write)| {
+            (sum.0 + read, sum.1 + write)
+        })
+    }
+
     pub(super) fn of(machine: &Machine, outcomes: Vec<(&Phase, Outcome)>) -> Self {
         let time_ns: f64 = outcomes.iter().map(|(_, o)| o.solution.time_ns).sum();
         // Phases run in sequence, so averages are weighted by time.

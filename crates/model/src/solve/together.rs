@@ -46,42 +46,72 @@ pub fn solve_together(
     shared: &[&str],
     options: &Options,
 ) -> Result<Vec<Solution>, ModelError> {
-    let everybody: f64 = domains.iter().map(|d| f64::from(d.workers)).sum();
+    let workers: Vec<u32> = domains.iter().map(|domain| domain.workers).collect();
+    balance(&workers, shared, |index, background| {
+        let domain = &domains[index];
+        let mut seen = options.clone();
+        seen.neighbours += domain.neighbours;
+        seen.background.extend(background);
+        let (m, p, w) = (domain.machine, domain.phase, domain.workers);
+        let solution = solve(m, p, domain.placement, w, &seen)?;
+        let traffic = shared.iter().map(|tier| {
+            let found = solution.tiers.iter().find(|t| t.name == *tier);
+            found.map_or((0.0, 0.0), |t| (t.read_gbps, t.write_gbps))
+        });
+        let traffic = traffic.collect();
+        Ok((solution, traffic))
+    })
+}
+
+/// Solves groups of so many `workers` each that run at the same time and share `tiers`, whatever
+/// their work is made of.
+///
+/// `solve` solves the group of an index with the traffic of the others as background load, and
+/// returns its solution and its own traffic on each of `tiers`: reads and writes, GB/s, averaged
+/// over its time. See [`solve_together`] for what the groups do to each other.
+///
+/// # Errors
+/// Those of `solve`.
+pub fn balance<S, E>(
+    workers: &[u32],
+    tiers: &[&str],
+    mut solve: impl FnMut(usize, Vec<Background>) -> Result<(S, Vec<(f64, f64)>), E>,
+) -> Result<Vec<S>, E> {
+    let everybody: f64 = workers.iter().map(|workers| f64::from(*workers)).sum();
     // Read and write traffic of each group on each shared tier, GB/s.
-    let mut traffic = vec![vec![(0.0, 0.0); shared.len()]; domains.len()];
+    let mut traffic = vec![vec![(0.0, 0.0); tiers.len()]; workers.len()];
     let mut solutions = Vec::new();
     for _ in 0..ROUNDS {
         solutions.clear();
-        for (index, domain) in domains.iter().enumerate() {
-            let mut seen = options.clone();
-            seen.neighbours += domain.neighbours;
-            for (slot, tier) in shared.iter().enumerate() {
+        let mut found = Vec::with_capacity(workers.len());
+        for (index, own) in workers.iter().enumerate() {
+            let background = tiers.iter().enumerate().map(|(slot, tier)| {
                 let others = traffic.iter().enumerate().filter(|(i, _)| *i != index);
                 let (read_gbps, write_gbps) = others
                     .map(|(_, t)| t[slot])
                     .fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
-                seen.background.push(Background {
+                Background {
                     tier: (*tier).into(),
                     read_gbps,
                     write_gbps,
-                    own_share: f64::from(domain.workers) / everybody.max(1.0),
-                });
-            }
-            let (m, p, w) = (domain.machine, domain.phase, domain.workers);
-            solutions.push(solve(m, p, domain.placement, w, &seen)?);
+                    own_share: f64::from(*own) / everybody.max(1.0),
+                }
+            });
+            let (solution, now) = solve(index, background.collect())?;
+            solutions.push(solution);
+            found.push(now);
         }
         // All groups are updated from the same traffic (Jacobi iteration), so their order does not
         // matter.
-        for (index, solution) in solutions.iter().enumerate() {
-            for (slot, tier) in shared.iter().enumerate() {
-                let found = solution.tiers.iter().find(|t| t.name == *tier);
-                let now = found.map_or((0.0, 0.0), |t| (t.read_gbps, t.write_gbps));
-                let before = &mut traffic[index][slot];
-                *before = (
-                    f64::midpoint(before.0, now.0),
-                    f64::midpoint(before.1, now.1),
-                );
-            }
+        for (before, now) in traffic
+            .iter_mut()
+            .flatten()
+            .zip(found.into_iter().flatten())
+        {
+            *before = (
+                f64::midpoint(before.0, now.0),
+                f64::midpoint(before.1, now.1),
+            );
         }
     }
     Ok(solutions)
@@ -90,7 +120,7 @@ pub fn solve_together(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Access, PhaseKind, TierShares, profiles};
+    use crate::{Access, PhaseKind, TierShares, profiles, solve_all};
 
     #[test]
     fn two_hosts_share_a_full_device_equally_and_an_idle_one_not_at_all() {
@@ -114,5 +144,36 @@ mod tests {
         }
         let apart = solve_together(&[host(24), host(24)], &[], &options).unwrap();
         assert_eq!(apart[0].tuples_per_s, alone.tuples_per_s);
+    }
+
+    #[test]
+    fn groups_of_several_phases_press_on_each_other_with_their_average_traffic() {
+        let machine = profiles::load("hpi25-1dev").unwrap();
+        let scan = Phase::new("scan", PhaseKind::Scan, 1e9)
+            .access(Access::sequential_read("c", 64.0, 1 << 40).vectorised());
+        let think = Phase::new("think", PhaseKind::Other, 1e9).compute_ns(500.0);
+        let on_cxl = Placement::new(TierShares::all("cxl"));
+        let rates = |phases: [&[Phase]; 2]| {
+            let solved = balance(&[12, 12], &["cxl"], |index, background| {
+                let options = Options {
+                    background,
+                    ..Options::default()
+                };
+                let solved = solve_all(&machine, phases[index], &on_cxl, 12, &options)?;
+                let traffic = vec![solved.read_write_gbps("cxl")];
+                Ok::<_, ModelError>((solved, traffic))
+            });
+            solved
+                .unwrap()
+                .iter()
+                .map(|s| 1e9 / s.time_ns)
+                .collect::<Vec<f64>>()
+        };
+        let (scans, both) = (std::slice::from_ref(&scan), [scan.clone(), think]);
+        let alike = rates([scans, scans]);
+        assert!((alike[0] / alike[1] - 1.0).abs() < 1e-6, "{alike:?}");
+        // One that also computes leaves more to the other.
+        let mixed = rates([scans, &both]);
+        assert!(mixed[0] > 1.1 * alike[0], "{mixed:?} {alike:?}");
     }
 }

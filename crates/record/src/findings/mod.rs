@@ -30,7 +30,7 @@ pub use published::{
 };
 pub use restart::of_restarts;
 pub use temp_tables::of_temp_tables;
-pub use transactions::{NO_TPC_RESULT, of_transactions};
+pub use transactions::{NO_TPC_RESULT, of_transactions, ratio_with_range, streams_of};
 
 use crate::{HERE, RunSet};
 

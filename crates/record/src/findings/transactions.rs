@@ -1,6 +1,6 @@
 //! What follows from transactions under several placements.
 
-use crate::{HERE, TransactionsRecord};
+use crate::{BesideRecord, HERE, Spread, TransactionsRecord};
 
 /// Said wherever figures of TPC-C are shown.
 pub const NO_TPC_RESULT: &str = "No figure of tpcc is a TPC result, nor comparable with one: \
@@ -24,6 +24,7 @@ pub fn of_transactions(records: &[TransactionsRecord]) -> Vec<String> {
             |record: &&TransactionsRecord| record.machine == machine && record.workload == workload;
         let all: Vec<&TransactionsRecord> = records.iter().filter(of).collect();
         sentences.extend(comparison(&all, machine, workload));
+        sentences.extend(interference(&all, machine, workload));
     }
     let broken = records.iter().filter_map(|record| {
         let why = record.invalid.as_ref()?;
@@ -82,6 +83,59 @@ fn comparison(all: &[&TransactionsRecord], machine: &str, workload: &str) -> Opt
     ))
 }
 
+/// What transactions and streams of queries take from each other, by placement.
+fn interference(all: &[&TransactionsRecord], machine: &str, workload: &str) -> Option<String> {
+    let valid = all.iter().filter(|record| record.invalid.is_none());
+    let both: Vec<(&str, &BesideRecord)> = valid
+        .filter_map(|record| Some((record.placement.as_str(), record.beside.as_ref()?)))
+        .collect();
+    let (_, first) = both.first()?;
+    let how = match machine {
+        HERE => format!(
+            "measured here, {} rounds",
+            first.transactions_ratio.values.len()
+        ),
+        name => format!("modelled for {name}"),
+    };
+    let each: Vec<String> = both
+        .iter()
+        .map(|(placement, beside)| {
+            format!(
+                "{} of the transactions and {} of the queries with {workload} in {placement}",
+                ratio_with_range(&beside.transactions_ratio),
+                ratio_with_range(&beside.queries_ratio)
+            )
+        })
+        .collect();
+    Some(format!(
+        "{workload} beside {}, {how}, relative to each alone: {}.",
+        streams_of(first),
+        each.join("; ")
+    ))
+}
+
+/// The streams of a record: "2 streams of ssb (SF 1, 4 threads) in dram".
+pub fn streams_of(beside: &BesideRecord) -> String {
+    let streams = match beside.streams {
+        1 => "1 stream".to_owned(),
+        count => format!("{count} streams"),
+    };
+    let threads = match beside.threads {
+        1 => "1 thread".to_owned(),
+        count => format!("{count} threads"),
+    };
+    let (workload, sf, place) = (&beside.workload, beside.scale_factor, &beside.placement);
+    format!("{streams} of {workload} (SF {sf}, {threads}) in {place}")
+}
+
+/// A ratio, with its range if it was measured several times: "0.93 (0.90 to 0.95)".
+pub fn ratio_with_range(ratio: &Spread) -> String {
+    match ratio.values.len() {
+        1 => format!("{:.2}", ratio.median),
+        _ => format!("{:.2} ({:.2} to {:.2})", ratio.median, ratio.min, ratio.max),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +162,8 @@ mod tests {
             tiers: Vec::new(),
             log: None,
             checkpoints: None,
+            merging: None,
+            beside: None,
             compute_ns: None,
             log_wait_ns: None,
             ended_early: None,
@@ -139,5 +195,43 @@ mod tests {
             "{found:?}"
         );
         assert_eq!(found.last().unwrap(), NO_TPC_RESULT);
+    }
+
+    #[test]
+    fn streams_beside_are_one_sentence_with_the_range_of_their_rounds() {
+        let spread = |values: &[f64]| Spread::of(values.to_vec()).unwrap();
+        let beside = |ratio: &[f64]| BesideRecord {
+            workload: "ssb".to_owned(),
+            scale_factor: 0.5,
+            placement: "cxl".to_owned(),
+            streams: 2,
+            threads: 1,
+            transactions_alone_per_s: spread(&[1.0]),
+            transactions_beside_per_s: spread(&[1.0]),
+            transactions_ratio: spread(ratio),
+            queries_alone_per_hour: spread(&[1.0]),
+            queries_beside_per_hour: spread(&[1.0]),
+            queries_ratio: spread(&[1.0]),
+            kinds: Vec::new(),
+            merging: None,
+            tiers: Vec::new(),
+            audit_before: None,
+            audit_after: None,
+        };
+        let mut here = record(HERE, "dram", 50.0);
+        here.beside = Some(beside(&[0.9, 0.8, 1.0]));
+        let mut there = record("sap26-pool", "main=cxl", 100.0);
+        there.beside = Some(beside(&[0.75]));
+        let found = of_transactions(&[here, there]);
+        assert_eq!(
+            found[1],
+            "tpcc beside 2 streams of ssb (SF 0.5, 1 thread) in cxl, measured here, 3 rounds, \
+             relative to each alone: 0.90 (0.80 to 1.00) of the transactions and 1.00 of the \
+             queries with tpcc in dram."
+        );
+        assert!(
+            found[3].contains("modelled for sap26-pool") && found[3].contains("0.75 of the tr"),
+            "{found:?}"
+        );
     }
 }

@@ -4,6 +4,7 @@
 //! several streams of them at once. Both work on one [`Session`] and [`measure`] in the same way.
 
 mod adaptive;
+mod beside;
 mod capacity;
 mod cards;
 mod clock;
@@ -20,6 +21,7 @@ mod summary;
 mod throughput;
 
 pub use crate::workload::tpc::{tpcds, tpch};
+pub use beside::{Streams, with_streams};
 pub use data::{Data, WorkloadData};
 pub use hosts::HostWorker;
 

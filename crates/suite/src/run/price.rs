@@ -83,16 +83,19 @@ impl<'a> Pricer<'a> {
 
     /// The captured work of a query, grown to the scale factor of the machine.
     pub fn work<'m>(&self, measured: &'m Measured) -> MachineWork<'m> {
-        let grown = |phases: &[Phase]| {
-            self.growth.map_or_else(
-                || phases.to_vec(),
-                |growth| growth.phases(phases, self.captured, self.plan.threads),
-            )
-        };
+        let captured = measured.captured.iter();
         MachineWork {
             measured,
-            executions: measured.captured.iter().map(|c| grown(&c.phases)).collect(),
+            executions: captured.map(|c| self.grown(&c.phases)).collect(),
         }
+    }
+
+    /// Captured phases, grown to the scale factor of the machine.
+    pub fn grown(&self, phases: &[Phase]) -> Vec<Phase> {
+        self.growth.map_or_else(
+            || phases.to_vec(),
+            |growth| growth.phases(phases, self.captured, self.plan.threads),
+        )
     }
 
     /// The modelled record of `work` under `placement`, with one modelled time per captured
@@ -176,15 +179,20 @@ impl<'a> Pricer<'a> {
         policy: &Policy,
         placement: &Placement,
     ) -> Result<QuerySolution, RunError> {
-        let mut phases = with_intensity(phases, self.plan.time_per_tuple_ns);
+        self.price(&self.as_placed(phases, policy), placement)
+    }
+
+    /// Phases of [`Pricer::grown`] as they run under a policy.
+    pub fn as_placed(&self, phases: &[Phase], policy: &Policy) -> Vec<Phase> {
+        let phases = with_intensity(phases, self.plan.time_per_tuple_ns);
         // TIER copies each batch through a buffer in DRAM, which adds accesses to every scan.
-        if *policy == Policy::Tier {
-            phases = phases
-                .into_iter()
-                .map(|p| p.through_buffer(self.workers))
-                .collect();
+        match policy {
+            Policy::Tier => {
+                let buffered = phases.into_iter().map(|p| p.through_buffer(self.workers));
+                buffered.collect()
+            }
+            _ => phases,
         }
-        self.price(&phases, placement)
     }
 
     /// Prices `phases` of [`Pricer::work`] with everything, operator memory too, interleaved

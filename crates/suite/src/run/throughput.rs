@@ -221,26 +221,13 @@ impl ThroughputRun<'_> {
         let (ended, changes) = std::thread::scope(|scope| {
             let clock = &clock;
             let resizer = pool.map(|p| scope.spawn(move || capacity::change(p, resizes, clock)));
-            let threads: Vec<_> = plans
-                .iter()
-                .enumerate()
-                .map(|(stream, planned)| {
-                    let queries = &self.session.plan.queries;
-                    scope.spawn(move || one_stream(queries, runner, planned, stream, clock))
-                })
-                .collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-                let panicked = |_| Err(RunError::failed("a stream's thread panicked"));
-                thread.join().unwrap_or_else(panicked)
-            };
-            let ended: Vec<Result<(StreamRecord, Vec<f64>), RunError>> =
-                threads.into_iter().map(join).collect();
+            let ended = streams(&self.session.plan.queries, runner, &plans, clock);
             let changes =
                 resizer.map_or_else(|| Ok(Vec::new()), std::thread::ScopedJoinHandle::join);
             (ended, changes)
         });
         observer.event(Event::End);
-        let ended = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let ended = ended?;
         let changes =
             changes.map_err(|_| RunError::failed("the thread that resizes the pool panicked"))?;
         let (streams, ends_s): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
@@ -280,6 +267,35 @@ impl ThroughputRun<'_> {
             rates,
         })
     }
+}
+
+/// Runs streams at the same time, each with its own plans of `queries`; also returns when each of
+/// their queries ended, s.
+///
+/// # Errors
+/// The first failure, or an interruption.
+pub fn streams(
+    queries: &[SuiteQuery],
+    runner: Runner<'_>,
+    plans: &[Vec<PlannedQuery>],
+    clock: &Clock<'_>,
+) -> Result<Vec<(StreamRecord, Vec<f64>)>, RunError> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = plans
+            .iter()
+            .enumerate()
+            .map(|(stream, planned)| {
+                scope.spawn(move || one_stream(queries, runner, planned, stream, clock))
+            })
+            .collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            let panicked = |_| Err(RunError::failed("a stream's thread panicked"));
+            thread.join().unwrap_or_else(panicked)
+        };
+        // All are joined before the first failure is returned.
+        let ended: Vec<Result<_, RunError>> = threads.into_iter().map(join).collect();
+        ended.into_iter().collect()
+    })
 }
 
 /// Runs one stream; also returns when each of its queries ended, s.

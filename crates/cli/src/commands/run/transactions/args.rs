@@ -25,7 +25,7 @@ pub struct TpccArgs {
     pub recover: bool,
     /// With --log: take checkpoints into a pool, the file POOL, which must not exist, while clients
     /// run. Each removes the log before it, and begins a part: FILE.1, FILE.2, ...
-    #[arg(long, value_name = "POOL", requires = "log")]
+    #[arg(long, value_name = "POOL", requires = "log", conflicts_with = "beside")]
     pub checkpoint: Option<PathBuf>,
     /// Seconds from the end of one checkpoint to the begin of the next; default: half of --seconds
     #[arg(long, value_name = "S", requires = "checkpoint")]
@@ -101,5 +101,39 @@ pub struct StoreOptions {
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
+    pub streams: BesideArgs,
+    #[command(flatten)]
     pub here: MachineArgs,
+}
+
+/// Streams of queries beside the transactions
+#[derive(clap::Args)]
+pub struct BesideArgs {
+    /// Also run streams of queries, and measure by turns the transactions alone, the streams alone
+    /// and both at once, each for --seconds: ssb, tpch or tpcds, with a scale factor other than 1
+    /// after a colon, as in ssb:10
+    #[arg(long, value_name = "WORKLOAD[:SF]")]
+    pub beside: Option<String>,
+    /// With --beside: streams, each of which runs all queries over and over
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "beside")]
+    pub beside_streams: usize,
+    /// With --beside: worker threads that the streams share; default: all CPUs this process may use
+    #[arg(long, value_name = "N", requires = "beside")]
+    pub beside_threads: Option<usize>,
+    /// With --beside: where the tables are, as in --placement of `run ssb`. One that this machine
+    /// lacks is modelled only, and measured in dram
+    #[arg(
+        long,
+        value_name = "PLACEMENT",
+        default_value = "dram",
+        requires = "beside"
+    )]
+    pub beside_placement: String,
+    /// With --beside: rounds of the three
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "beside")]
+    pub rounds: u32,
+    /// With --beside and --machine: worker threads of the streams on modelled machines, on other
+    /// cores than --model-workers; default of both: half of the cores
+    #[arg(long, value_name = "N", requires_all = ["beside", "machine"])]
+    pub model_beside_workers: Option<u32>,
 }

@@ -1,5 +1,6 @@
 //! Runs a workload under one placement: load, audit, run, audit, check.
 
+use super::beside::turns::{BesideRun, by_turns};
 use super::checkpoints::{self, CheckpointsRun};
 use super::plan::{StorePlacement, StorePlan, StoreWorkload, cpus};
 use crate::failure::Failure;
@@ -15,6 +16,7 @@ use tierloom_oltp::{
     Captured, Checkpoint, Checkpoints, DriveOptions, DriveResult, LogContents, OltpError, RedoLog,
     Store, StoreMemory, StorePart, Transactions, drive, read_log,
 };
+use tierloom_suite::Streams;
 
 /// Pages of a region that an audit looks at, at most.
 const AUDIT_PAGES: u64 = 1 << 16;
@@ -23,13 +25,20 @@ const AUDIT_PAGES: u64 = 1 << 16;
 pub struct StoreRun {
     pub result: DriveResult,
     pub captured: Captured,
+    /// Work of merging in the background, if there was any.
+    pub merging: Option<Captured>,
     /// Names of the kinds of transactions.
     pub kinds: &'static [&'static str],
     pub parts: Vec<PartRun>,
     pub log: Option<tierloom_oltp::LogUse>,
     pub checkpoints: Option<CheckpointsRun>,
+    /// The same transactions beside streams of queries.
+    pub beside: Option<BesideRun>,
     pub invalid: Option<String>,
 }
+
+/// What has streams of queries, if a plan asks for them.
+pub type BesideStreams<'a> = Option<&'a Streams<'a>>;
 
 /// A part of the store in a run.
 pub struct PartRun {
@@ -47,6 +56,7 @@ pub fn measure(
     plan: &StorePlan,
     placement: &StorePlacement,
     here: &[Placement; 4],
+    streams: BesideStreams<'_>,
 ) -> Result<StoreRun, Failure> {
     let memory = StoreMemory {
         backend: Arc::new(AnonymousNuma::new()),
@@ -56,16 +66,25 @@ pub fn measure(
     };
     note!("{} in {}: loading", plan.workload.id(), placement.text);
     match plan.workload {
-        StoreWorkload::Tpcc(sizes) => tpcc(plan, sizes, &memory),
+        StoreWorkload::Tpcc(sizes) => tpcc(plan, sizes, &memory, streams),
         StoreWorkload::Ycsb { mix, rows, room } => {
             let ycsb = Ycsb::load(mix, rows, room, plan.seed, &memory).map_err(failure)?;
             let check = || ycsb.check().first().cloned();
-            run(&ycsb, plan, None, None, &check)
+            let beside = Beside {
+                streams,
+                ..Beside::default()
+            };
+            run(&ycsb, plan, beside, &check)
         }
     }
 }
 
-fn tpcc(plan: &StorePlan, sizes: TpccSizes, memory: &StoreMemory<'_>) -> Result<StoreRun, Failure> {
+fn tpcc(
+    plan: &StorePlan,
+    sizes: TpccSizes,
+    memory: &StoreMemory<'_>,
+    streams: BesideStreams<'_>,
+) -> Result<StoreRun, Failure> {
     let load = || Tpcc::load(sizes, plan.seed, memory, cpus() as usize);
     let mut tpcc = load().map_err(failure)?;
     let log = plan.log.as_deref().map(|path| {
@@ -85,7 +104,12 @@ fn tpcc(plan: &StorePlan, sizes: TpccSizes, memory: &StoreMemory<'_>) -> Result<
     });
     let mut checkpoints = checkpoints.transpose()?;
     let check = || first(&tpcc.check(false));
-    let mut measured = run(&tpcc, plan, log.as_deref(), checkpoints.as_mut(), &check)?;
+    let beside = Beside {
+        log: log.as_deref(),
+        checkpoints: checkpoints.as_mut(),
+        streams,
+    };
+    let mut measured = run(&tpcc, plan, beside, &check)?;
     // The log ends with the last that has it; and there is memory for one store at a time.
     drop((tpcc, log, checkpoints));
     if let (Some(path), true) = (&plan.log, plan.recovers) {
@@ -133,14 +157,21 @@ fn first(violations: &[Violation]) -> Option<String> {
     violations.first().map(Violation::to_string)
 }
 
+/// What goes on beside the transactions.
+#[derive(Default)]
+struct Beside<'a> {
+    log: Option<&'a RedoLog>,
+    checkpoints: Option<&'a mut Checkpoints>,
+    streams: BesideStreams<'a>,
+}
+
 fn run<W: Transactions>(
     workload: &W,
     plan: &StorePlan,
-    log: Option<&RedoLog>,
-    checkpoints: Option<&mut Checkpoints>,
+    with: Beside<'_>,
     check: &dyn Fn() -> Option<String>,
 ) -> Result<StoreRun, Failure> {
-    let store = workload.store();
+    let (store, log) = (workload.store(), with.log);
     let before = audits(store)?;
     note!(
         "running {} clients for {} s",
@@ -153,19 +184,28 @@ fn run<W: Transactions>(
         seed: plan.seed,
         stop: stop::flag(),
     };
-    let work = || drive(workload, &options);
-    let (result, checkpoints) = match (checkpoints, log, &plan.checkpoints) {
+    let work = || drive(workload, &options).map_err(failure);
+    let (mut checkpoints, mut beside) = (None, None);
+    let result = match (with.checkpoints, log, &plan.checkpoints) {
         (Some(pool), Some(log), Some((_, every))) => {
             let (result, taken) = checkpoints::beside(pool, (store, log), *every, work);
-            (result, Some(taken))
+            let result = result?;
+            checkpoints = Some(taken.map_err(failure)?);
+            result
         }
-        _ => (work(), None),
+        _ => match (with.streams, &plan.beside) {
+            (Some(streams), Some(asked)) => {
+                let (alone, run) = by_turns(workload, plan, asked.rounds, streams)?;
+                beside = Some(run);
+                alone
+            }
+            _ => work()?,
+        },
     };
-    let result = result.map_err(failure)?;
-    let checkpoints = checkpoints.transpose().map_err(failure)?;
     let after = audits(store)?;
     note!("checking the data");
     let captured = Captured::of(store, &result);
+    let merging = Captured::of_merging(store, &result);
     // So that the check reads what merging writes.
     store.merge_all(&mut store.no_traffic());
     let moved = before
@@ -183,10 +223,12 @@ fn run<W: Transactions>(
     });
     Ok(StoreRun {
         captured,
+        merging: Some(merging).filter(|merging| merging.tuples > 0),
         kinds: workload.kinds(),
         parts: parts.collect(),
         log: log.map(RedoLog::used),
         checkpoints,
+        beside,
         invalid: check().or(moved),
         result,
     })
@@ -220,11 +262,20 @@ fn moved(before: &Audit, after: &Audit) -> Option<String> {
         .then(|| "pages moved during the run".to_owned())
 }
 
-/// Processor time of a transaction with all data in cache, ns: one client on a few rows.
+/// Processor times with all data in cache.
+#[derive(Debug, Clone, Copy)]
+pub struct Compute {
+    /// Of a transaction, ns.
+    pub transaction_ns: f64,
+    /// Of bringing a row back to main, ns; `None` if there was nothing to bring back.
+    pub merged_row_ns: Option<f64>,
+}
+
+/// Measures processor times with all data in cache: one client on a few rows.
 ///
 /// # Errors
 /// As [`measure`].
-pub fn compute_ns(plan: &StorePlan) -> Result<f64, Failure> {
+pub fn compute(plan: &StorePlan) -> Result<Compute, Failure> {
     const DURATION: Duration = Duration::from_millis(500);
     let memory = StoreMemory {
         backend: Arc::new(AnonymousNuma::new()),
@@ -260,7 +311,13 @@ pub fn compute_ns(plan: &StorePlan) -> Result<f64, Failure> {
         0 => Err(Failure::runtime(
             "no transaction committed in half a second",
         )),
-        commits => Ok(total_ns as f64 / commits as f64),
+        commits => {
+            let (rows, time) = (result.merging.rows, result.merging.time);
+            Ok(Compute {
+                transaction_ns: total_ns as f64 / commits as f64,
+                merged_row_ns: (rows > 0).then(|| time.as_nanos() as f64 / rows as f64),
+            })
+        }
     }
 }
 

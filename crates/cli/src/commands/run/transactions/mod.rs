@@ -7,6 +7,7 @@
 //! ```
 
 mod args;
+mod beside;
 mod checkpoints;
 mod durable;
 mod measure;
@@ -17,13 +18,16 @@ mod render;
 
 pub use args::{TpccArgs, YcsbArgs};
 
+use super::progress::Progress;
 use crate::failure::Failure;
+use crate::invocation::open_session;
 use crate::{output, stop};
 use args::StoreOptions;
-use measure::StoreRun;
+use measure::{BesideStreams, StoreRun};
 use plan::StorePlan;
-use price::LogWaits;
+use price::{LogWaits, Pricing};
 use tierloom_record::{Record, RecordSet, TransactionsRecord};
+use tierloom_suite::with_streams;
 
 /// Runs `tierloom run tpcc`.
 pub fn tpcc(args: &TpccArgs) -> Result<(), Failure> {
@@ -39,6 +43,27 @@ fn start(plan: &StorePlan, options: &StoreOptions) -> Result<(), Failure> {
     if options.dry_run {
         return output::print(&plan.describe());
     }
+    let Some(beside) = &plan.beside else {
+        return run(plan, options, None);
+    };
+    if let Some(remark) = beside.remark(plan.clients, plan::cpus()) {
+        note!("{remark}");
+    }
+    let (invocation, observer) = (open_session(), Progress::default());
+    with_streams(
+        &beside.suite,
+        beside.streams,
+        &invocation,
+        &observer,
+        |streams| run(plan, options, Some(streams)),
+    )
+}
+
+fn run(
+    plan: &StorePlan,
+    options: &StoreOptions,
+    streams: BesideStreams<'_>,
+) -> Result<(), Failure> {
     let mut records = Vec::new();
     let mut captured: Option<StoreRun> = None;
     let mut failed = None;
@@ -48,9 +73,9 @@ fn start(plan: &StorePlan, options: &StoreOptions) -> Result<(), Failure> {
             note!("{place}: this machine lacks the tier, so it is modelled only");
             continue;
         };
-        match measure::measure(plan, placement, here) {
+        match measure::measure(plan, placement, here, streams) {
             Ok(run) => {
-                records.push(records::measured(plan, placement, &run));
+                records.push(records::measured(plan, placement, &run)?);
                 captured.get_or_insert(run);
             }
             Err(error) => failed = Some(error),
@@ -60,7 +85,7 @@ fn start(plan: &StorePlan, options: &StoreOptions) -> Result<(), Failure> {
         }
     }
     if let (Some(run), None, false) = (&captured, &failed, stop::requested()) {
-        records.extend(modelled(plan, run)?);
+        records.extend(modelled(plan, run, streams)?);
     }
     let invalid = records.iter().find_map(|record| record.invalid.clone());
     let written = match records.is_empty() {
@@ -79,28 +104,37 @@ fn start(plan: &StorePlan, options: &StoreOptions) -> Result<(), Failure> {
 }
 
 /// The records of all machines and placements, of the work that one run captured.
-fn modelled(plan: &StorePlan, run: &StoreRun) -> Result<Vec<TransactionsRecord>, Failure> {
-    if plan.machines.is_empty() || run.captured.transactions == 0 {
+fn modelled(
+    plan: &StorePlan,
+    run: &StoreRun,
+    streams: BesideStreams<'_>,
+) -> Result<Vec<TransactionsRecord>, Failure> {
+    if plan.machines.is_empty() || run.captured.tuples == 0 {
         return Ok(Vec::new());
     }
-    let compute_ns = measure::compute_ns(plan)?;
+    let compute = measure::compute(plan)?;
     let mut records = Vec::new();
     for (machine, workers) in &plan.machines {
         for placement in &plan.placements {
-            let on = (machine, *workers);
-            let waits = LogWaits::captured(run, plan.model_clients.unwrap_or(*workers));
-            match price::price(run, compute_ns, placement, on, waits) {
-                Ok(price) => {
-                    let clients = waits.map_or(*workers, |waits| waits.clients);
-                    let record = TransactionsRecord {
-                        machine: machine.name.clone(),
-                        clients,
-                        compute_ns: Some(compute_ns),
-                        log_wait_ns: waits.map(|waits| waits.wait_ns),
-                        ..records::modelled(plan, placement, run, &price)
-                    };
-                    records.push(record);
-                }
+            let pricing = Pricing {
+                run,
+                compute,
+                placement,
+                machine,
+                workers: *workers,
+                waits: LogWaits::captured(run, plan.model_clients.unwrap_or(*workers)),
+            };
+            let priced = records::modelled(plan, &pricing).and_then(|record| {
+                let beside = streams.zip(plan.beside.as_ref());
+                let beside = beside.map(|(streams, asked)| {
+                    let priced = beside::price::price(asked, streams, &pricing)?;
+                    records::modelled_beside(asked, &record, priced, &pricing)
+                });
+                let beside = beside.transpose()?;
+                Ok(TransactionsRecord { beside, ..record })
+            });
+            match priced {
+                Ok(record) => records.push(record),
                 Err(why) => note!(
                     "{} is not modelled for {}: {why}",
                     placement.text,

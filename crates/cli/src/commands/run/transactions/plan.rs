@@ -1,6 +1,7 @@
 //! What is to be run, with everything that can be wrong in the arguments found.
 
 use super::args::{MOST_SECONDS, StoreOptions, TpccArgs, YcsbArgs};
+use super::beside::asked::BesidePlan;
 use super::durable;
 use crate::failure::Failure;
 use crate::output;
@@ -74,6 +75,8 @@ pub struct StorePlan {
     pub checkpoints: Option<(PathBuf, Duration)>,
     /// Clients on modelled machines; `None` for as many as workers.
     pub model_clients: Option<u32>,
+    /// Streams of queries beside the transactions.
+    pub beside: Option<BesidePlan>,
     pub topology: Topology,
 }
 
@@ -152,11 +155,14 @@ impl StorePlan {
             Some(clients) => checked_clients("--clients", clients)?,
             None => cpus(),
         };
+        let beside = BesidePlan::of(options, &topology)?;
         let load = |name: &String| {
             let machine = tierloom_suite::machine::load(name)?;
-            let workers = machine
-                .workers(options.model_workers)
-                .map_err(Failure::input)?;
+            let asked = match &beside {
+                Some(beside) => Some(beside.other_workers(&machine, options.model_workers)?),
+                None => options.model_workers,
+            };
+            let workers = machine.workers(asked).map_err(Failure::input)?;
             Ok::<_, Failure>((machine, workers))
         };
         let machines = options
@@ -179,6 +185,7 @@ impl StorePlan {
             recovers: false,
             checkpoints: None,
             model_clients: None,
+            beside,
             topology,
         })
     }
@@ -186,7 +193,9 @@ impl StorePlan {
     fn room(&self, asked: Option<u64>, per_s: f64) -> Result<u64, Failure> {
         const MOST: u64 = 200_000_000;
         let cpus = f64::from(self.clients.min(cpus()));
-        let default = (self.duration.as_secs_f64() * per_s * cpus).ceil() as u64;
+        let runs = self.beside.as_ref().map_or(1, BesidePlan::runs);
+        let seconds = self.duration.as_secs_f64() * f64::from(runs);
+        let default = (seconds * per_s * cpus).ceil() as u64;
         match asked.unwrap_or(default.clamp(1000, MOST)) {
             room if (1..=MOST).contains(&room) => Ok(room),
             room => Err(Failure::input(format!(
@@ -222,6 +231,9 @@ impl StorePlan {
         if let Some((pool, every)) = &self.checkpoints {
             let (pool, every) = (pool.display(), every.as_secs_f64());
             let _ = writeln!(text, "a checkpoint in {pool} after every {every} s");
+        }
+        if let Some(beside) = &self.beside {
+            text.push_str(&beside.describe());
         }
         for placement in &self.placements {
             let parts = StorePart::ALL.iter().zip(&placement.specs);

@@ -17,18 +17,29 @@
 //! captured work; how often transactions would meet on the other machine is not modelled, nor how
 //! many bytes per second the log's device takes.
 
-use super::measure::StoreRun;
+use super::measure::{Compute, StoreRun};
 use super::plan::StorePlacement;
-use tierloom_model::{Machine, ModelError, Options, QuerySolution, TierShares, solve_all};
+use tierloom_model::{
+    Background, Machine, ModelError, Options, QuerySolution, TierShares, solve_all,
+};
 use tierloom_placement::tier_shares;
 
 /// A modelled run.
+#[derive(Debug, Clone)]
 pub struct StorePrice {
     pub transactions_per_s: f64,
     /// Solution for the workers that are busy.
     pub solution: QuerySolution,
     /// Share of their time that those workers are busy, 0 to 1; the tiers carry so much less.
     pub busy: f64,
+}
+
+impl StorePrice {
+    /// Traffic to a tier: reads and writes, GB/s.
+    pub fn traffic(&self, tier: &str) -> (f64, f64) {
+        let (read, write) = self.solution.read_write_gbps(tier);
+        (read * self.busy, write * self.busy)
+    }
 }
 
 /// Clients that wait for a log.
@@ -44,38 +55,83 @@ impl LogWaits {
     pub fn captured(run: &StoreRun, clients: u32) -> Option<Self> {
         run.log?;
         let waited_ns: u64 = run.result.kinds.iter().map(|kind| kind.waits.log_ns).sum();
-        let wait_ns = waited_ns as f64 / run.captured.transactions as f64;
+        let wait_ns = waited_ns as f64 / run.captured.tuples as f64;
         Some(Self { clients, wait_ns })
     }
 }
 
-/// Prices the work of a run under a placement.
-///
-/// # Errors
-/// Why it cannot run there: the machine lacks a tier, or nothing was captured.
-pub fn price(
-    run: &StoreRun,
-    compute_ns: f64,
-    placement: &StorePlacement,
-    (machine, workers): (&Machine, u32),
-    waits: Option<LogWaits>,
-) -> Result<StorePrice, String> {
-    let shares = placement
-        .specs
-        .iter()
-        .map(|spec| tier_shares(spec, machine));
-    let shares = shares
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|e| e.to_string())?;
-    let shares = <[TierShares; 4]>::try_from(shares).map_err(|_| "four parts".to_owned())?;
-    let phase = run.captured.phase(compute_ns);
-    let placed = run.captured.placement(&shares);
-    let solve = |busy| {
+/// Captured work, and the machine that it is priced on.
+pub struct Pricing<'a> {
+    pub run: &'a StoreRun,
+    pub compute: Compute,
+    pub placement: &'a StorePlacement,
+    pub machine: &'a Machine,
+    pub workers: u32,
+    /// Clients that wait for a log; without any each worker is a client.
+    pub waits: Option<LogWaits>,
+}
+
+impl Pricing<'_> {
+    /// Prices the transactions beside what `options` say.
+    ///
+    /// # Errors
+    /// Why they cannot run there: the machine lacks a tier, or nothing was captured.
+    pub fn transactions(&self, options: &Options) -> Result<StorePrice, String> {
+        let captured = &self.run.captured;
+        let phase = captured.phase(self.compute.transaction_ns);
+        let placed = captured.placement(&self.shares()?);
+        let solve = |busy| {
+            let phases = std::slice::from_ref(&phase);
+            solve_all(self.machine, phases, &placed, busy, options)
+        };
+        let tuples = captured.tuples as f64;
+        closed(solve, tuples, self.workers, self.waits).map_err(|e| e.to_string())
+    }
+
+    /// Prices merging by one thread beside so many `workers` that have the given traffic on a tier
+    /// (reads and writes, GB/s), ns per row; `None` if there was none.
+    ///
+    /// # Errors
+    /// As [`Pricing::transactions`].
+    pub fn merging_ns(
+        &self,
+        workers: u32,
+        traffic: impl Fn(&str) -> (f64, f64),
+    ) -> Result<Option<f64>, String> {
+        let captured = self.run.merging.as_ref().zip(self.compute.merged_row_ns);
+        let Some((merging, compute_ns)) = captured else {
+            return Ok(None);
+        };
+        let tiers = self.machine.tiers.iter();
+        let background = tiers.map(|tier| {
+            let (read_gbps, write_gbps) = traffic(&tier.name);
+            Background {
+                tier: tier.name.clone(),
+                read_gbps,
+                write_gbps,
+                own_share: 1.0 / f64::from(workers + 1),
+            }
+        });
+        let options = Options {
+            background: background.collect(),
+            ..Options::default()
+        };
+        let phase = merging.phase(compute_ns);
+        let placed = merging.placement(&self.shares()?);
         let phases = std::slice::from_ref(&phase);
-        solve_all(machine, phases, &placed, busy, &Options::default())
-    };
-    let transactions = run.captured.transactions as f64;
-    closed(solve, transactions, workers, waits).map_err(|e| e.to_string())
+        let solved = solve_all(self.machine, phases, &placed, 1, &options);
+        let solved = solved.map_err(|e| e.to_string())?;
+        Ok(Some(solved.time_ns / phase.tuples))
+    }
+
+    /// Shares of the machine's tiers by part.
+    fn shares(&self) -> Result<[TierShares; 4], String> {
+        let specs = self.placement.specs.iter();
+        let shares = specs.map(|spec| tier_shares(spec, self.machine));
+        let shares = shares.collect::<Result<Vec<_>, _>>();
+        let shares = shares.map_err(|e| e.to_string())?;
+        <[TierShares; 4]>::try_from(shares).map_err(|_| "four parts".to_owned())
+    }
 }
 
 /// The system of clients and workers in balance; without waits all workers are busy.

@@ -1,38 +1,48 @@
 //! The records of measured and modelled runs.
 
+use super::beside::asked::BesidePlan;
+use super::beside::price::BesidePrice;
+use super::beside::turns::BesideRun;
 use super::checkpoints::CheckpointsRun;
 use super::measure::{PartRun, StoreRun};
 use super::plan::{StorePlacement, StorePlan};
-use super::price::StorePrice;
+use super::price::Pricing;
+use crate::failure::Failure;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 use tierloom_bench::run::audit_record;
-use tierloom_oltp::{KindResult, StorePart};
+use tierloom_model::Options;
+use tierloom_oltp::{DriveResult, KindResult, StorePart};
 use tierloom_record::{
-    CheckpointsRecord, HERE, Provenance, RedoLogRecord, SCHEMA, StorePartRecord, TierTraffic,
-    TransactionKind, TransactionsRecord,
+    BesideRecord, CheckpointsRecord, HERE, MergingRecord, Provenance, RedoLogRecord, SCHEMA,
+    Spread, StorePartRecord, TierTraffic, TransactionKind, TransactionsRecord,
 };
 
 /// The record of a measured run.
+///
+/// # Errors
+/// Rounds whose rates are no numbers.
 pub fn measured(
     plan: &StorePlan,
     placement: &StorePlacement,
     run: &StoreRun,
-) -> TransactionsRecord {
+) -> Result<TransactionsRecord, Failure> {
     let elapsed_s = run.result.elapsed.as_secs_f64();
-    let kinds = run.kinds.iter().zip(&run.result.kinds);
     let part = |part: &PartRun| StorePartRecord {
         region_bytes: part.region_bytes,
         audit_before: Some(audit_record(&part.before)),
         audit_after: Some(audit_record(&part.after)),
         ..blank_part(placement, part.part, run)
     };
-    TransactionsRecord {
+    let beside = plan.beside.as_ref().zip(run.beside.as_ref());
+    let beside = beside.map(|(asked, beside)| {
+        let record = measured_beside(asked, run, beside);
+        record.ok_or_else(|| Failure::runtime("a round had no transactions or no queries"))
+    });
+    Ok(TransactionsRecord {
         duration_s: elapsed_s,
         transactions_per_s: run.result.commits() as f64 / elapsed_s,
-        kinds: kinds
-            .map(|(name, kind)| kind_record(name, kind, elapsed_s))
-            .collect(),
+        kinds: kind_records(run.kinds, &run.result),
         parts: run.parts.iter().map(part).collect(),
         tiers: traffic(plan, run, elapsed_s),
         log: run.log.map(|log| RedoLogRecord {
@@ -40,23 +50,49 @@ pub fn measured(
             writes: log.writes,
         }),
         checkpoints: run.checkpoints.as_ref().map(checkpoints_record),
+        merging: merging_record(run, &run.result),
+        beside: beside.transpose()?,
         ended_early: run
             .result
             .full
             .map(|table| format!("the room of table {table} was used up; --room gives more")),
         invalid: run.invalid.clone(),
         ..blank(plan, placement)
-    }
+    })
 }
 
-/// The record of a modelled run of work that was captured in `run`; the machine, its clients and
-/// what they were given are left to the caller.
-pub fn modelled(
-    plan: &StorePlan,
-    placement: &StorePlacement,
-    run: &StoreRun,
-    price: &StorePrice,
-) -> TransactionsRecord {
+/// Transactions and streams that were measured by turns; `None` if a rate is no number.
+fn measured_beside(asked: &BesidePlan, run: &StoreRun, of: &BesideRun) -> Option<BesideRecord> {
+    let rounds =
+        |value: &dyn Fn(&[f64; 4]) -> f64| Spread::of(of.rounds.iter().map(value).collect());
+    Some(BesideRecord {
+        workload: asked.suite.workload.id().to_owned(),
+        scale_factor: asked.suite.workload.scale_factor(),
+        placement: asked.measured_in().to_owned(),
+        streams: asked.streams as u32,
+        threads: asked.suite.threads as u32,
+        transactions_alone_per_s: rounds(&|round| round[0])?,
+        transactions_beside_per_s: rounds(&|round| round[1])?,
+        transactions_ratio: rounds(&|round| round[1] / round[0])?,
+        queries_alone_per_hour: rounds(&|round| round[2])?,
+        queries_beside_per_hour: rounds(&|round| round[3])?,
+        queries_ratio: rounds(&|round| round[3] / round[2])?,
+        kinds: kind_records(run.kinds, &of.result),
+        merging: merging_record(run, &of.result),
+        tiers: Vec::new(),
+        audit_before: of.audit_before.clone(),
+        audit_after: of.audit_after.clone(),
+    })
+}
+
+/// The record of a modelled run.
+///
+/// # Errors
+/// Why it cannot run there.
+pub fn modelled(plan: &StorePlan, pricing: &Pricing<'_>) -> Result<TransactionsRecord, String> {
+    let (run, placement) = (pricing.run, pricing.placement);
+    let price = pricing.transactions(&Options::default())?;
+    let merging_ns = pricing.merging_ns(pricing.workers, |tier| price.traffic(tier))?;
     let tiers = price.solution.tiers.iter().map(|tier| TierTraffic {
         tier: tier.name.clone(),
         bytes: tier.bytes,
@@ -66,14 +102,101 @@ pub fn modelled(
     let parts = StorePart::ALL
         .into_iter()
         .map(|part| blank_part(placement, part, run));
-    TransactionsRecord {
+    Ok(TransactionsRecord {
         provenance: Provenance::Modelled,
+        machine: pricing.machine.name.clone(),
+        clients: pricing.waits.map_or(pricing.workers, |waits| waits.clients),
         duration_s: run.result.elapsed.as_secs_f64(),
         transactions_per_s: price.transactions_per_s,
         parts: parts.collect(),
         tiers: tiers.collect(),
+        merging: modelled_merging(pricing, price.transactions_per_s, merging_ns),
+        compute_ns: Some(pricing.compute.transaction_ns),
+        log_wait_ns: pricing.waits.map(|waits| waits.wait_ns),
         ..blank(plan, placement)
-    }
+    })
+}
+
+/// Modelled transactions and streams, each alone and both at once.
+///
+/// # Errors
+/// A rate that is no number.
+pub fn modelled_beside(
+    asked: &BesidePlan,
+    alone: &TransactionsRecord,
+    both: BesidePrice,
+    pricing: &Pricing<'_>,
+) -> Result<BesideRecord, String> {
+    let machine = pricing.machine;
+    let one = |value: f64| Spread::of(vec![value]).ok_or_else(|| format!("a rate of {value}"));
+    let [queries_alone, queries_beside] = both.queries_per_hour;
+    let rates = (
+        alone.transactions_per_s,
+        both.transactions.transactions_per_s,
+    );
+    let tiers = machine.tiers.iter().map(|tier| {
+        let (read, write) = both.transactions.traffic(&tier.name);
+        let streams = both.streams.tiers.iter().find(|t| t.name == tier.name);
+        let bandwidth_gbps = read + write + streams.map_or(0.0, |t| t.bandwidth_gbps);
+        TierTraffic {
+            tier: tier.name.clone(),
+            bytes: bandwidth_gbps * alone.duration_s * 1e9,
+            bandwidth_gbps,
+            // That of the streams has the transactions in it as background.
+            utilisation: streams.map(|t| t.utilisation),
+        }
+    });
+    let growth = asked.suite.growth.get(&machine.name);
+    let scale_factor = asked.suite.workload.scale_factor();
+    Ok(BesideRecord {
+        workload: asked.suite.workload.id().to_owned(),
+        scale_factor: growth.map_or(scale_factor, |growth| growth.scale_factor),
+        placement: asked.placement.text.clone(),
+        streams: asked.streams as u32,
+        threads: asked.workers(machine),
+        transactions_alone_per_s: one(rates.0)?,
+        transactions_beside_per_s: one(rates.1)?,
+        transactions_ratio: one(rates.1 / rates.0)?,
+        queries_alone_per_hour: one(queries_alone)?,
+        queries_beside_per_hour: one(queries_beside)?,
+        queries_ratio: one(queries_beside / queries_alone)?,
+        kinds: Vec::new(),
+        merging: modelled_merging(pricing, rates.1, both.merging_ns),
+        tiers: tiers.collect(),
+        audit_before: None,
+        audit_after: None,
+    })
+}
+
+fn modelled_merging(
+    pricing: &Pricing<'_>,
+    transactions_per_s: f64,
+    ns_per_row: Option<f64>,
+) -> Option<MergingRecord> {
+    let (run, ns_per_row) = (pricing.run, ns_per_row?);
+    let captured = merging_record(run, &run.result)?;
+    let rows_per_s = captured.rows as f64 / run.captured.tuples as f64 * transactions_per_s;
+    Some(MergingRecord {
+        ns_per_row,
+        thread_share: rows_per_s * ns_per_row / 1e9,
+        ..captured
+    })
+}
+
+/// Measured merging; `None` if it had nothing to do.
+fn merging_record(run: &StoreRun, result: &DriveResult) -> Option<MergingRecord> {
+    let (merging, lines) = (&result.merging, run.merging.as_ref()?);
+    let rows = (merging.rows > 0).then_some(merging.rows)?;
+    let bytes: u64 = StorePart::ALL
+        .iter()
+        .map(|part| lines.accessed_bytes(*part))
+        .sum();
+    Some(MergingRecord {
+        rows,
+        ns_per_row: merging.time.as_nanos() as f64 / rows as f64,
+        thread_share: merging.time.as_secs_f64() / result.elapsed.as_secs_f64(),
+        bytes_per_row: bytes as f64 / lines.tuples as f64,
+    })
 }
 
 /// A record of no results.
@@ -98,6 +221,8 @@ fn blank(plan: &StorePlan, placement: &StorePlacement) -> TransactionsRecord {
         tiers: Vec::new(),
         log: None,
         checkpoints: None,
+        merging: None,
+        beside: None,
         compute_ns: None,
         log_wait_ns: None,
         ended_early: None,
@@ -125,6 +250,14 @@ fn checkpoints_record(run: &CheckpointsRun) -> CheckpointsRecord {
         beside_per_s: run.beside_per_s,
         otherwise_per_s: run.otherwise_per_s,
     }
+}
+
+fn kind_records(names: &[&str], result: &DriveResult) -> Vec<TransactionKind> {
+    let elapsed_s = result.elapsed.as_secs_f64();
+    let kinds = names.iter().zip(&result.kinds);
+    kinds
+        .map(|(name, kind)| kind_record(name, kind, elapsed_s))
+        .collect()
 }
 
 fn kind_record(name: &str, kind: &KindResult, elapsed_s: f64) -> TransactionKind {

@@ -2,9 +2,10 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write;
-use tierloom_record::findings::of_transactions;
+use tierloom_record::findings::{of_transactions, ratio_with_range, streams_of};
 use tierloom_record::{
-    CheckpointsRecord, NodeShare, StorePartRecord, TierTraffic, TransactionsRecord,
+    CheckpointsRecord, MergingRecord, NodeShare, StorePartRecord, TierTraffic, TransactionKind,
+    TransactionsRecord,
 };
 use tierloom_text::Bytes;
 
@@ -16,13 +17,23 @@ pub fn tables(records: &[TransactionsRecord]) -> String {
         let _ = writeln!(text, "{sentence}");
     }
     let _ = writeln!(text, "\n{}", rates(records));
+    if records.iter().any(|record| record.merging.is_some()) {
+        let _ = writeln!(
+            text,
+            "merging new versions back to main:\n{}",
+            merging(records)
+        );
+    }
+    if records.iter().any(|record| record.beside.is_some()) {
+        let _ = writeln!(text, "with streams of queries:\n{}", beside(records));
+    }
     for record in records.iter().filter(|record| !record.kinds.is_empty()) {
         let place = &record.placement;
         let _ = writeln!(
             text,
             "\n{} in {place}, measured:\n{}",
             record.workload,
-            kinds(record)
+            kinds(&record.kinds)
         );
         if let Some(log) = &record.log {
             let commits: u64 = record.kinds.iter().map(|kind| kind.commits).sum();
@@ -36,6 +47,14 @@ pub fn tables(records: &[TransactionsRecord]) -> String {
         }
         if let Some(checkpoints) = &record.checkpoints {
             let _ = writeln!(text, "{}", checkpoints_line(checkpoints));
+        }
+        if let Some(beside) = &record.beside {
+            let _ = writeln!(
+                text,
+                "beside {}:\n{}",
+                streams_of(beside),
+                kinds(&beside.kinds)
+            );
         }
         for part in &record.parts {
             let _ = writeln!(text, "{}", audit(part));
@@ -96,6 +115,75 @@ fn rates(records: &[TransactionsRecord]) -> Table {
     table
 }
 
+/// What bringing rows back to main takes, by placement, alone and beside streams.
+fn merging(records: &[TransactionsRecord]) -> Table {
+    let header = [
+        "machine",
+        "placement",
+        "beside",
+        "rows",
+        "ns per row",
+        "bytes per row",
+        "of a thread",
+    ];
+    let mut table = table(header, 3);
+    let mut row = |record: &TransactionsRecord, beside: &str, merging: &MergingRecord| {
+        table.add_row([
+            format!("{} ({})", record.machine, record.provenance),
+            record.placement.clone(),
+            beside.to_owned(),
+            merging.rows.to_string(),
+            format!("{:.0}", merging.ns_per_row),
+            format!("{:.0}", merging.bytes_per_row),
+            format!("{:.1}%", merging.thread_share * 100.0),
+        ]);
+    };
+    for record in records {
+        if let Some(merging) = &record.merging {
+            row(record, "-", merging);
+        }
+        let beside = record.beside.as_ref();
+        if let Some((beside, merging)) = beside.and_then(|b| Some((b, b.merging.as_ref()?))) {
+            row(record, &beside.workload, merging);
+        }
+    }
+    table
+}
+
+/// Transactions and streams alone and together: medians of the rounds, ratios with their range.
+fn beside(records: &[TransactionsRecord]) -> Table {
+    let header = [
+        "machine",
+        "placement",
+        "tables",
+        "transactions/s alone",
+        "together",
+        "ratio",
+        "queries/h alone",
+        "together",
+        "ratio",
+        "traffic",
+    ];
+    let mut table = table(header, 3);
+    for record in records {
+        let Some(of) = &record.beside else { continue };
+        let traffic: Vec<String> = of.tiers.iter().filter_map(traffic).collect();
+        table.add_row([
+            format!("{} ({})", record.machine, record.provenance),
+            record.placement.clone(),
+            of.placement.clone(),
+            format!("{:.0}", of.transactions_alone_per_s.median),
+            format!("{:.0}", of.transactions_beside_per_s.median),
+            ratio_with_range(&of.transactions_ratio),
+            format!("{:.0}", of.queries_alone_per_hour.median),
+            format!("{:.0}", of.queries_beside_per_hour.median),
+            ratio_with_range(&of.queries_ratio),
+            traffic.join(", "),
+        ]);
+    }
+    table
+}
+
 /// What a tier carries; nothing for one that carries nothing.
 fn traffic(of: &TierTraffic) -> Option<String> {
     let what = match of.utilisation {
@@ -106,7 +194,7 @@ fn traffic(of: &TierTraffic) -> Option<String> {
     (gbps > 0.0).then(|| format!("{tier}: {gbps:.2} GB/s{what}"))
 }
 
-fn kinds(record: &TransactionsRecord) -> Table {
+fn kinds(kinds: &[TransactionKind]) -> Table {
     let header = [
         "kind",
         "per second",
@@ -121,7 +209,7 @@ fn kinds(record: &TransactionsRecord) -> Table {
     ];
     let mut table = table(header, 1);
     let percent = |share: f64| format!("{:.1}%", share * 100.0);
-    for kind in &record.kinds {
+    for kind in kinds {
         table.add_row([
             kind.name.clone(),
             format!("{:.0}", kind.commits_per_s),
