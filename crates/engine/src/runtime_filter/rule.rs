@@ -9,9 +9,11 @@ use crate::breakdown::caught;
 use crate::operators::{aggregate_of, join_of};
 use crate::origin::{unchanged, values};
 use crate::scan::{Keys, PlacedScanExec, RuntimeFilter};
+use crate::shared_subplans::same;
 use crate::star::StarExec;
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{HashMap, HashSet, JoinSide, JoinType, NullEquality, Result};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
@@ -58,8 +60,10 @@ impl PhysicalOptimizerRule for RuntimeFilters {
 struct FilterPlan {
     joins: HashMap<usize, Vec<BuildKey>>,
     scans: HashMap<usize, Vec<(usize, Arc<RuntimeFilter>)>>,
-    /// All scans; an address says which operator is meant only if it occurs once.
+    /// All scans and star joins; an address says which operator is meant only if it occurs once.
     seen: HashSet<usize>,
+    /// All star joins.
+    stars: Vec<Arc<dyn ExecutionPlan>>,
     /// Whether the plan has parts that run more than once, or in two places.
     repeats: bool,
 }
@@ -70,6 +74,12 @@ fn address(plan: &Arc<dyn ExecutionPlan>) -> usize {
 
 fn filtered(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let mut found = FilterPlan::default();
+    plan.apply(|node| {
+        if node.is::<StarExec>() {
+            found.stars.push(Arc::clone(node));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
     found.visit(plan)?;
     if found.repeats || found.joins.is_empty() {
         return Ok(Arc::clone(plan));
@@ -79,7 +89,7 @@ fn filtered(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
 
 impl FilterPlan {
     fn visit(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
-        let is_scan = plan.is::<PlacedScanExec>();
+        let is_scan = plan.is::<PlacedScanExec>() || plan.is::<StarExec>();
         // The part of a recursive query that repeats has other keys each time.
         self.repeats |=
             plan.is::<RecursiveQueryExec>() || (is_scan && !self.seen.insert(address(plan)));
@@ -106,6 +116,7 @@ impl FilterPlan {
             }
             let column_of_key = key.downcast_ref::<Column>();
             let mut targets = Targets {
+                plan: self,
                 data_type: &data_type,
                 fewest_values: column_of_key
                     .and_then(|key| self.values_of_all(join.left(), key.index())),
@@ -113,11 +124,14 @@ impl FilterPlan {
                 most_rows: 0,
             };
             targets.below(join.right(), column.index());
-            if targets.scans.is_empty() {
+            let Targets {
+                scans, most_rows, ..
+            } = targets;
+            if scans.is_empty() {
                 continue;
             }
             let filter = Arc::new(RuntimeFilter::default());
-            for (scan, index) in targets.scans {
+            for (scan, index) in scans {
                 let filters = self.scans.entry(scan).or_default();
                 filters.push((index, Arc::clone(&filter)));
             }
@@ -126,7 +140,7 @@ impl FilterPlan {
                 key: Arc::clone(key),
                 filter,
                 // With more keys than that, most rows of the scan will have one.
-                most_rows: (targets.most_rows / 2).min(MOST_BUILD_ROWS),
+                most_rows: (most_rows / 2).min(MOST_BUILD_ROWS),
             });
         }
         Ok(())
@@ -148,6 +162,16 @@ impl FilterPlan {
         }
     }
 
+    /// Whether another star join does the same, so that both can run once without filters.
+    fn occurs_again(&self, plan: &Arc<dyn ExecutionPlan>, star: &StarExec) -> bool {
+        self.stars.iter().any(|other| {
+            let alike = |other: &StarExec| {
+                Arc::ptr_eq(other.fact(), star.fact()) && same(other.fallback(), star.fallback())
+            };
+            !Arc::ptr_eq(other, plan) && other.downcast_ref().is_some_and(alike)
+        })
+    }
+
     /// The plan with what was found.
     fn rebuilt(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
@@ -163,6 +187,14 @@ impl FilterPlan {
         if let Some(keys) = self.joins.get(&address(plan)) {
             let build: &mut Arc<dyn ExecutionPlan> = &mut children[0];
             *build = Arc::new(RuntimeFilterExec::new(Arc::clone(build), keys.clone()));
+        }
+        if let (Some(filters), Some(star)) = (
+            self.scans.get(&address(plan)),
+            plan.downcast_ref::<StarExec>(),
+        ) {
+            let star: Arc<dyn ExecutionPlan> = Arc::new(star.with_runtime_filters(filters));
+            let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+            return star.replace_children(children, keep);
         }
         let same =
             |(old, new): (&&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>)| Arc::ptr_eq(old, new);
@@ -199,11 +231,13 @@ fn has_plain_keys(join: &HashJoinExec) -> bool {
 
 /// Scans that have a column of a join unchanged.
 struct Targets<'t> {
+    plan: &'t FilterPlan,
     data_type: &'t DataType,
     /// Values that a column has to exceed: rows of a fact table refer to rows that are there, so
     /// all find a match in a table with as many keys.
     fewest_values: Option<usize>,
-    /// Addresses of scans, and the index of the column in their output.
+    /// Addresses of scans, and the index of the column in their output; of star joins, and the fact
+    /// column of the universe.
     scans: Vec<(usize, usize)>,
     /// Rows of the largest table among them.
     most_rows: usize,
@@ -217,11 +251,8 @@ impl Targets<'_> {
             return;
         }
         if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
-            let finds_all = self
-                .fewest_values
-                .zip(values(scan, column).get_value().copied())
-                .is_some_and(|(keys, values)| values <= keys);
-            if !finds_all && scan.takes_keys(column, self.data_type) {
+            let values = values(scan, column).get_value().copied();
+            if !self.finds_all(values) && scan.takes_keys(column, self.data_type) {
                 self.scans.push((address(plan), column));
                 self.most_rows = self.most_rows.max(scan.table().rows());
             }
@@ -241,12 +272,24 @@ impl Targets<'_> {
         } else if let Some(star) = plan.downcast_ref::<StarExec>() {
             if let Some((dimension, column)) = star.dimension_of_group(column) {
                 self.below(dimension, column);
+            } else if let Some((column, values)) = star.fact_group(column, self.data_type)
+                && !self.finds_all(values)
+                && !self.plan.occurs_again(plan, star)
+            {
+                self.scans.push((address(plan), column));
+                self.most_rows = self.most_rows.max(star.fact().rows());
             }
         } else if plan.is::<UnionExec>() || plan.is::<InterleaveExec>() {
             for input in plan.children() {
                 self.below(input, column);
             }
         }
+    }
+
+    /// Whether all rows of a column with so many values find a match.
+    fn finds_all(&self, values: Option<usize>) -> bool {
+        let known = self.fewest_values.zip(values);
+        known.is_some_and(|(keys, values)| values <= keys)
     }
 
     fn below_join(&mut self, join: &HashJoinExec, column: usize) {

@@ -25,8 +25,9 @@ use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::PhysicalExpr;
 use std::ops::Range;
 use std::sync::Arc;
-use tierloom_kernels::select::may_have_bit;
+use tierloom_kernels::select::{CodeSet, may_have_bit};
 use tierloom_kernels::{intersect, positions};
+use tierloom_star::Test;
 
 /// Share of kept rows above which a morsel is returned whole.
 ///
@@ -41,7 +42,7 @@ pub(super) const MOST_BITS: u64 = 1 << 27;
 
 /// The codes of one column that pass.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct CodeFilter {
+pub(crate) struct CodeFilter {
     /// Index of the column in the table.
     column: usize,
     keep: Keep,
@@ -125,6 +126,32 @@ impl CodeFilter {
         let kept = caught(|| kept_codes(coded, field, conjunct)).ok()??;
         let keep = Keep::of(kept)?;
         Some(CodeFilter::new(column, coded, keep))
+    }
+
+    /// The filter as a star join takes it, on a column of so many `codes`.
+    pub fn test(&self, codes: u64) -> Test {
+        let mut set = CodeSet::new(codes);
+        match &self.keep {
+            Keep::Range { low, high } => {
+                return Test::Range {
+                    low: *low,
+                    high: *high,
+                };
+            }
+            Keep::Nothing => {}
+            Keep::Marked(marks) => {
+                let marked = (0..).zip(marks.iter()).filter(|(_, mark)| **mark != 0);
+                marked.for_each(|(code, _)| set.insert(code));
+            }
+            Keep::Bits(bits) => {
+                let words = (0_u32..).zip(bits.iter()).filter(|(_, word)| **word != 0);
+                for (at, word) in words {
+                    let within = (0..u64::BITS).filter(|bit| word >> bit & 1 != 0);
+                    within.for_each(|bit| set.insert(at * u64::BITS + bit));
+                }
+            }
+        }
+        Test::Set(Arc::new(set))
     }
 
     /// Index of the column in the table.

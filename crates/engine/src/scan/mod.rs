@@ -66,6 +66,12 @@ pub struct PlacedScanExec {
     metrics: ExecutionPlanMetricsSet,
 }
 
+/// Whether keys of a join can be looked up by the codes of a column of `table`.
+pub(crate) fn takes_keys(table: &PlacedTable, column: usize) -> bool {
+    let coded = table.columns()[column].coded();
+    coded.is_some_and(|coded| coded.code_count() <= MOST_BITS)
+}
+
 /// One execution of all partitions, which share `next`.
 ///
 /// A partition that starts again begins a new round.
@@ -143,10 +149,9 @@ impl PlacedScanExec {
         let Some(column) = self.projection.get(index) else {
             return false;
         };
-        let coded = self.table.columns()[*column].coded();
         !self.is_limited()
             && self.schema.field(index).data_type() == data_type
-            && coded.is_some_and(|coded| coded.code_count() <= MOST_BITS)
+            && takes_keys(&self.table, *column)
     }
 
     /// Whether filters drop rows that a plan without any would return.

@@ -103,7 +103,7 @@ impl ExecutionKeys {
 
     /// The rows of a column that have one of the keys; `None` if that is no help, or the keys are
     /// not known yet.
-    pub(super) fn filter(&self, table: &Arc<PlacedTable>, column: usize) -> Option<CodeFilter> {
+    pub fn filter(&self, table: &Arc<PlacedTable>, column: usize) -> Option<CodeFilter> {
         let keys = &self.collected.get()?.keys;
         let of = (Arc::as_ptr(table).addr(), column);
         let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);

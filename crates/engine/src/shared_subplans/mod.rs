@@ -11,3 +11,4 @@ mod rule;
 mod same;
 
 pub(crate) use rule::SharedSubplans;
+pub(crate) use same::same;

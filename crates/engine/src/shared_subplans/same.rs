@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// Whether two subplans certainly return the same rows in the same partitions.
 ///
 /// Operators that are not known here return rows of their own.
-pub(super) fn same(one: &Arc<dyn ExecutionPlan>, other: &Arc<dyn ExecutionPlan>) -> bool {
+pub(crate) fn same(one: &Arc<dyn ExecutionPlan>, other: &Arc<dyn ExecutionPlan>) -> bool {
     Pairs::default().plans(one, other)
 }
 
@@ -78,7 +78,8 @@ impl<'p> Pairs<'p> {
             return same;
         }
         if let Some((one, other)) = pair::<StarExec>(one, other) {
-            return Pairs::default().plans(one.fallback(), other.fallback());
+            return self.filters_agree(one.runtime_filters(), other.runtime_filters())
+                && Pairs::default().plans(one.fallback(), other.fallback());
         }
         if let Some((one, other)) = pair::<FilterExec>(one, other) {
             return one.projection() == other.projection()
@@ -124,7 +125,15 @@ impl<'p> Pairs<'p> {
     }
 
     fn scans(&self, one: &PlacedScanExec, other: &PlacedScanExec) -> bool {
-        let (filters, others) = (one.runtime_filters(), other.runtime_filters());
+        one.reads_what(other) && self.filters_agree(one.runtime_filters(), other.runtime_filters())
+    }
+
+    /// Whether columns are filtered by the same keys.
+    fn filters_agree(
+        &self,
+        filters: &[(usize, Arc<RuntimeFilter>)],
+        others: &[(usize, Arc<RuntimeFilter>)],
+    ) -> bool {
         let pairs = |a: &Arc<RuntimeFilter>, b: &Arc<RuntimeFilter>| {
             let within = |(x, y): &Filters<'_>| Arc::ptr_eq(x, a) && Arc::ptr_eq(y, b);
             Arc::ptr_eq(a, b) || self.filters.iter().any(within)
@@ -133,7 +142,7 @@ impl<'p> Pairs<'p> {
             let mut others = others.iter();
             others.any(|(of, other)| of == column && pairs(filter, other))
         };
-        one.reads_what(other) && filters.len() == others.len() && filters.iter().all(has_partner)
+        filters.len() == others.len() && filters.iter().all(has_partner)
     }
 }
 

@@ -183,7 +183,7 @@ fn on_one_column(
 }
 
 /// Adds a filter, merged with an earlier one on the same column if both are ranges or both sets.
-fn push(filters: &mut Vec<ColumnFilter>, new: ColumnFilter, codes: u64) {
+pub(super) fn push(filters: &mut Vec<ColumnFilter>, new: ColumnFilter, codes: u64) {
     let Some(old) = filters.iter_mut().find(|f| f.column == new.column) else {
         filters.push(new);
         return;

@@ -9,8 +9,9 @@ use super::later::LaterRules;
 use super::lower::Lowered;
 use super::morsels::PassOptions;
 use super::run::{Run, StarObserved};
+use crate::scan::{RuntimeFilter, takes_keys};
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -46,6 +47,8 @@ pub struct StarExec {
     finish: Option<Finish>,
     /// The aggregation that this operator replaces.
     fallback: Arc<dyn ExecutionPlan>,
+    /// Keys of joins above, by the fact column of the universe that has to have them.
+    runtime_filters: Vec<(usize, Arc<RuntimeFilter>)>,
     /// Rules that the fallback has not been through; `None` if it is ready to run.
     later: Option<LaterRules>,
     properties: Arc<PlanProperties>,
@@ -70,6 +73,7 @@ impl StarExec {
             properties: properties(&states, &fallback),
             states,
             fallback,
+            runtime_filters: Vec::new(),
             metrics: ExecutionPlanMetricsSet::new(),
             observed: Arc::default(),
             pass: Mutex::default(),
@@ -94,7 +98,10 @@ impl StarExec {
     fn with(&self, lowered: Lowered, fallback: Arc<dyn ExecutionPlan>) -> Self {
         let states = Arc::clone(&self.states);
         let (aggregation, later) = (self.aggregation.clone(), self.later.clone());
-        let star = StarExec::new(lowered, aggregation, states, fallback, later);
+        let star = StarExec {
+            runtime_filters: self.runtime_filters.clone(),
+            ..StarExec::new(lowered, aggregation, states, fallback, later)
+        };
         let whole = Arc::clone(&star.fallback);
         match &self.finish {
             Some(finish) => star.finishing(finish.clone(), &whole),
@@ -127,6 +134,38 @@ impl StarExec {
         let column = group.downcast_ref::<Column>()?.index();
         let dimension = &self.lowered.dimensions[self.lowered.owner(column)?];
         Some((&dimension.plan, column - dimension.offset))
+    }
+
+    /// The fact column, of the universe, that is the group at `column` of the output, if keys of
+    /// the type `data_type` can be looked up in it; and the number of its values, if that is known.
+    pub(crate) fn fact_group(
+        &self,
+        column: usize,
+        data_type: &DataType,
+    ) -> Option<(usize, Option<usize>)> {
+        let group = self.aggregation.groups.get(column)?;
+        let group = self.lowered.over_universe(group).ok()?;
+        let column = group.downcast_ref::<Column>()?.index();
+        let of_fact = *self.lowered.fact_columns.get(column)?;
+        let fits = self.lowered.universe.field(column).data_type() == data_type
+            && takes_keys(&self.lowered.fact, of_fact);
+        let statistics = self.lowered.fact.statistics();
+        let known = statistics.column_statistics.get(of_fact);
+        let values = known.and_then(|known| known.distinct_count.get_value().copied());
+        fits.then_some((column, values))
+    }
+
+    /// The filters by keys of joins above, by the fact column of the universe.
+    pub(crate) fn runtime_filters(&self) -> &[(usize, Arc<RuntimeFilter>)] {
+        &self.runtime_filters
+    }
+
+    /// The same operator without groups that lack the keys of joins above, by the fact column, of
+    /// the universe, that has to have them.
+    pub(crate) fn with_runtime_filters(&self, filters: &[(usize, Arc<RuntimeFilter>)]) -> Self {
+        let mut star = self.with(self.lowered.clone(), Arc::clone(&self.fallback));
+        star.runtime_filters.extend_from_slice(filters);
+        star
     }
 
     /// Statistics of the last execution; `None` before it ended.
@@ -176,6 +215,11 @@ impl StarExec {
             aggregation: self.aggregation.clone(),
             states: Arc::clone(&self.states),
             finish: self.finish.clone(),
+            awaited: self
+                .runtime_filters
+                .iter()
+                .map(|(column, keys)| (*column, keys.run(context)))
+                .collect(),
             context: Arc::clone(context),
             observed: Arc::clone(&self.observed),
             metrics: self.metrics.clone(),
@@ -330,6 +374,13 @@ impl ExecutionPlan for StarExec {
 impl DisplayAs for StarExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StarExec: {}", self.summary())?;
+        if !self.runtime_filters.is_empty() {
+            let columns = self.runtime_filters.iter();
+            let names: Vec<&str> = columns
+                .map(|(column, _)| self.lowered.universe.field(*column).name().as_str())
+                .collect();
+            write!(f, ", filtered by keys of joins in [{}]", names.join(", "))?;
+        }
         if let Some(why) = self.observed().and_then(|o| o.fell_back) {
             write!(f, ", fell back: {why}")?;
         }

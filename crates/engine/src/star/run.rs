@@ -5,7 +5,7 @@
 //! because a lost morsel would otherwise give a wrong answer.
 
 use super::NotFused;
-use super::compile::{Aggregation, Compiled, compile};
+use super::compile::{Aggregation, Compiled, compile, push};
 use super::dimension::LoadedDimension;
 use super::finish::Finish;
 use super::lower::Lowered;
@@ -14,7 +14,7 @@ use super::output;
 use super::universe::fact_column;
 use super::work::{EarlyEnd, WorkerResult, WorkerStats, hold, naming_operator, work};
 use crate::breakdown::{broke_down, caught, said};
-use crate::scan::ROWS_SKIPPED;
+use crate::scan::{ExecutionKeys, ROWS_SKIPPED};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
@@ -27,7 +27,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder}
 use datafusion_common_runtime::JoinSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tierloom_star::{Groups, MORSEL_ROWS, Measure, StarPlan};
+use tierloom_star::{ColumnFilter, Groups, MORSEL_ROWS, Measure, StarPlan};
 
 /// Statistics of one execution, from which the phases for the tier model are made.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -58,6 +58,8 @@ pub(super) struct Run {
     pub aggregation: Aggregation,
     pub states: SchemaRef,
     pub finish: Option<Finish>,
+    /// Keys of joins above, by the fact column of the universe that has to have them.
+    pub awaited: Vec<(usize, Arc<ExecutionKeys>)>,
     pub context: Arc<TaskContext>,
     pub observed: Arc<Mutex<Option<StarObserved>>>,
     pub metrics: ExecutionPlanMetricsSet,
@@ -83,6 +85,9 @@ impl Run {
         let started = Instant::now();
         let rows = self.dimensions(&memory).await?;
         self.time("dimensions_time", started);
+        for (_, keys) in &self.awaited {
+            keys.wait().await;
+        }
         let started = Instant::now();
         let mut compiled = caught(|| self.compile(rows))
             .unwrap_or_else(|what| Err(NotFused::broke_down(&what)))?;
@@ -241,7 +246,21 @@ impl Run {
                 )
             })
             .collect::<std::result::Result<Vec<_>, _>>()?;
-        compile(&self.lowered, &self.aggregation, &self.states, &loaded)
+        let (lowered, states) = (&self.lowered, &self.states);
+        let mut compiled = compile(lowered, &self.aggregation, states, &loaded)?;
+        for (column, keys) in &self.awaited {
+            let fact = fact_column(lowered, *column)?;
+            if let Some(filter) = keys.filter(&lowered.fact, lowered.fact_columns[*column]) {
+                let codes = fact.coded.code_count();
+                let filter = ColumnFilter {
+                    column: *column,
+                    test: filter.test(codes),
+                    expected_share: filter.share(),
+                };
+                push(&mut compiled.plan.filters, filter, codes);
+            }
+        }
+        Ok(compiled)
     }
 
     fn threads(&self) -> usize {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tierloom_engine::answer::to_text;
 use tierloom_engine::bigjoin::BigJoinOptions;
 use tierloom_engine::load::Encoding;
+use tierloom_engine::star::StarExec;
 use tierloom_engine::{Engine, EngineOptions, PlacedScanExec, PlacedTable};
 
 fn placed(name: &str, columns: Vec<(&str, ArrayRef)>) -> Arc<PlacedTable> {
@@ -45,12 +46,20 @@ fn keyed(name: &str, rows: u64, values: u64, numbers: &mut Numbers) -> Arc<Place
     placed(name, columns)
 }
 
-/// An engine in which joins with `least_big` build rows or more are large; star joins are left to
-/// operators that have filters.
+/// An engine in which joins with `least_big` build rows or more are large, without star joins.
 fn engine(tables: &[Arc<PlacedTable>], runtime_filters: bool, least_big: usize) -> Engine {
+    engine_with(tables, runtime_filters, least_big, false)
+}
+
+fn engine_with(
+    tables: &[Arc<PlacedTable>],
+    runtime_filters: bool,
+    least_big: usize,
+    fused: bool,
+) -> Engine {
     let options = EngineOptions {
         runtime_filters,
-        fused: false,
+        fused,
         big_joins: BigJoinOptions {
             min_build_rows: least_big,
             ..BigJoinOptions::default()
@@ -73,6 +82,12 @@ fn answer(engine: &Engine, sql: &str) -> Vec<String> {
     let done = engine.execute(sql, &planned, &|| false);
     let done = done.unwrap_or_else(|e| panic!("{sql}: {e}"));
     sorted(&to_text(&done.batches).unwrap())
+}
+
+/// Whether the fact table of a star join is filtered.
+fn has_filtered_star(plan: &str) -> bool {
+    let mut stars = plan.lines().filter(|line| line.contains("StarExec"));
+    stars.any(|line| line.contains("filtered by keys of joins"))
 }
 
 /// Rows that scans returned, by table.
@@ -181,7 +196,8 @@ fn answers_are_the_same_without_filters_for_joins_of_all_kinds() {
     // Joins by operators of DataFusion, and by those for large tables.
     let plain = [usize::MAX, 50].map(|least| engine(&tables, false, least));
     let filtering = [usize::MAX, 50].map(|least| engine(&tables, true, least));
-    let (mut filtered, mut have_rows) = (0, 0);
+    let fused = engine_with(&tables, true, usize::MAX, true);
+    let (mut filtered, mut stars, mut have_rows) = (0, 0, 0);
     for number in 0..150 {
         let of = random_relation(3, &mut numbers);
         let sql = format!(
@@ -194,7 +210,11 @@ fn answers_are_the_same_without_filters_for_joins_of_all_kinds() {
         // One line names the columns.
         have_rows += usize::from(expected.len() > 1);
         assert_eq!(expected, answer(with, &sql), "{sql}\n{plan}");
+        let plan = fused.plan(&sql, &sql).unwrap().display();
+        stars += usize::from(has_filtered_star(&plan));
+        assert_eq!(expected, answer(&fused, &sql), "{sql}\n{plan}");
     }
+    assert!(stars > 2, "{stars} of 150 had star joins with filters");
     assert!(have_rows > 75, "{have_rows} of 150 answers have rows");
     assert!(filtered > 20, "{filtered} of 150 had filters");
 }
@@ -283,6 +303,59 @@ fn a_scan_returns_only_rows_with_the_keys_of_joins_above_it() {
     let all = "SELECT count(*) FROM fact f LEFT JOIN other o ON o.id = f.v JOIN dim d ON d.k = f.k";
     let plan = engine.plan(all, all).unwrap().display();
     assert!(!plan.contains("filtered by keys"), "{plan}");
+}
+
+#[test]
+fn a_star_join_reads_only_groups_with_the_keys_of_joins_above_it() {
+    let mut numbers = Numbers::of_this_run();
+    let tables = fact_dim_other(&mut numbers);
+    let [plain, fused] = [false, true].map(|on| engine_with(&tables, on, usize::MAX, on));
+    let groups = "SELECT k, s, count(*) AS n, sum(id) AS v FROM fact GROUP BY k, s";
+    let few = "(SELECT k, s FROM other WHERE id < 20)";
+    for sql in [
+        format!("SELECT f.* FROM {few} o JOIN ({groups}) f ON f.k = o.k"),
+        format!("SELECT o.k, f.n, f.v FROM {few} o LEFT JOIN ({groups}) f ON f.s = o.s"),
+        format!("SELECT f.* FROM {few} o JOIN ({groups}) f ON f.k = o.k AND f.s = o.s"),
+        format!("SELECT * FROM ({groups}) f WHERE k IN (SELECT k FROM other WHERE id < 20)"),
+        format!(
+            "SELECT * FROM {few} o WHERE NOT EXISTS (SELECT 1 FROM ({groups}) f WHERE f.k = o.k)"
+        ),
+    ] {
+        let planned = fused.plan(&sql, &sql).unwrap();
+        let plan = planned.display();
+        assert!(has_filtered_star(&plan), "{sql}\n{plan}");
+        let done = fused.execute(&sql, &planned, &|| false).unwrap();
+        let mut passed = None;
+        look(&done.plan, &mut |node| {
+            let star = node.downcast_ref::<StarExec>();
+            passed = passed.or(star.and_then(StarExec::observed).map(|seen| seen.passed));
+        });
+        assert!(passed.unwrap() < 4_000, "{sql}: {passed:?} of 20,000 rows");
+        assert_eq!(
+            answer(&plain, &sql),
+            sorted(&to_text(&done.batches).unwrap()),
+            "{sql}"
+        );
+    }
+    // Rows that have no match are asked for, and groups that another part of the query needs too.
+    for sql in [
+        format!("SELECT f.* FROM {few} o RIGHT JOIN ({groups}) f ON f.k = o.k"),
+        format!(
+            "WITH f AS ({groups}) SELECT f.*, g.* FROM {few} o JOIN f ON f.k = o.k JOIN f g ON g.s = o.s"
+        ),
+    ] {
+        let plan = fused.plan(&sql, &sql).unwrap().display();
+        assert!(!has_filtered_star(&plan), "{sql}\n{plan}");
+        assert_eq!(answer(&plain, &sql), answer(&fused, &sql), "{sql}");
+    }
+}
+
+/// Calls `with` for every operator.
+fn look(plan: &Arc<dyn ExecutionPlan>, with: &mut dyn FnMut(&Arc<dyn ExecutionPlan>)) {
+    with(plan);
+    plan.children()
+        .into_iter()
+        .for_each(|child| look(child, with));
 }
 
 #[test]
