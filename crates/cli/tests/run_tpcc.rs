@@ -101,14 +101,6 @@ fn bad_input_about_streams_is_one_error_before_anything_is_loaded() {
             "run tpcc --beside ssb --machine sap26-pool --model-workers 90",
             "90 workers of the transactions and 24 of the streams",
         ),
-        (
-            "run tpcc --rounds 2",
-            "required arguments were not provided",
-        ),
-        (
-            "run tpcc --log new.log --checkpoint pool --beside ssb",
-            "--beside",
-        ),
     ];
     for (line, says) in cases {
         refused(folder.path(), &arguments(line), &[says]);
@@ -151,18 +143,13 @@ fn streams_beside_transactions_take_from_each_other_here_and_on_a_full_tier() {
     let (apart, shared) = (ratio(&modelled[0]), ratio(&modelled[1]));
     assert!(apart.0 > 0.97 && apart.0 <= 1.0, "{apart:?}");
     assert!(shared.0 < 0.9 && shared.1 < apart.1, "{shared:?} {apart:?}");
-    let merging = |record: &TransactionsRecord| record.merging.unwrap().ns_per_row;
-    assert!(merging(&modelled[1]) > merging(&modelled[0]));
-    assert!(
-        modelled[1]
-            .beside
-            .as_ref()
-            .unwrap()
-            .merging
-            .unwrap()
-            .ns_per_row
-            > merging(&modelled[1])
-    );
+    // Merging, too, is slowed by streams on its tier and not by others.
+    let slowed = |record: &TransactionsRecord| {
+        let beside = record.beside.as_ref().unwrap().merging.unwrap();
+        beside.ns_per_row / record.merging.unwrap().ns_per_row
+    };
+    let (apart, shared) = (slowed(&modelled[0]), slowed(&modelled[1]));
+    assert!(apart < 1.1 && shared > 1.5, "{shared} {apart}");
 }
 
 #[test]

@@ -12,8 +12,8 @@ pub struct TpccArgs {
     /// Warehouses; each is about 90 MiB
     #[arg(long, value_name = "W", default_value_t = 10)]
     pub warehouses: u32,
-    /// New orders that there is room for; a run that uses it up ends early. Default: 20,000 per
-    /// second and CPU that clients can use
+    /// New orders that there is room for, about 2.4 KB each; a run that uses it up ends early.
+    /// Default: 80,000 per second and CPU that clients can use up to a million, then 20,000
     #[arg(long, value_name = "ORDERS")]
     pub room: Option<u64>,
     /// Make commits durable in a redo log, FILE, which must not exist: transactions are
@@ -48,8 +48,8 @@ pub struct YcsbArgs {
     /// Rows to load, about 1 KiB each
     #[arg(long, default_value_t = 1_000_000)]
     pub rows: u64,
-    /// Inserts that there is room for; a run that uses it up ends early. Default: 50,000 per second
-    /// and CPU that clients can use, for the workloads that insert
+    /// Inserts that there is room for; a run that uses it up ends early. Default, for the workloads
+    /// that insert: 200,000 per second and CPU that clients can use up to a million, then 50,000
     #[arg(long, value_name = "ROWS")]
     pub room: Option<u64>,
     #[command(flatten)]

@@ -18,10 +18,12 @@ use tierloom_topology::Topology;
 
 /// More are not threads any more that a machine can run.
 const MOST_CLIENTS: u32 = 4096;
-/// Orders and inserts of a second and CPU that there is room for by default: more than an engine
-/// without SQL does.
+/// Orders and inserts of a second and CPU that there is room for by default.
 const ORDERS_PER_S: f64 = 20_000.0;
 const INSERTS_PER_S: f64 = 50_000.0;
+/// So many times as much as long as it is little memory: fast processors do more than that.
+const AMPLE: f64 = 4.0;
+const LITTLE: f64 = 1e6;
 
 /// The workload with its sizes.
 #[derive(Debug, Clone, Copy)]
@@ -195,7 +197,8 @@ impl StorePlan {
         let cpus = f64::from(self.clients.min(cpus()));
         let runs = self.beside.as_ref().map_or(1, BesidePlan::runs);
         let seconds = self.duration.as_secs_f64() * f64::from(runs);
-        let default = (seconds * per_s * cpus).ceil() as u64;
+        let least = seconds * per_s * cpus;
+        let default = least.max(LITTLE.min(least * AMPLE)).ceil() as u64;
         match asked.unwrap_or(default.clamp(1000, MOST)) {
             room if (1..=MOST).contains(&room) => Ok(room),
             room => Err(Failure::input(format!(

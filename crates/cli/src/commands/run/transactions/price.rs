@@ -60,6 +60,9 @@ impl LogWaits {
     }
 }
 
+/// Workers, and their reads and writes of a tier, GB/s.
+pub type Others<'a> = (u32, &'a dyn Fn(&str) -> (f64, f64));
+
 /// Captured work, and the machine that it is priced on.
 pub struct Pricing<'a> {
     pub run: &'a StoreRun,
@@ -88,28 +91,34 @@ impl Pricing<'_> {
         closed(solve, tuples, self.workers, self.waits).map_err(|e| e.to_string())
     }
 
-    /// Prices merging by one thread beside so many `workers` that have the given traffic on a tier
-    /// (reads and writes, GB/s), ns per row; `None` if there was none.
+    /// Prices merging by one thread beside groups of so many workers with the given traffic on a
+    /// tier (reads and writes, GB/s), ns per row; `None` if there was none.
+    ///
+    /// A full tier serves its requests in turn, so that each worker counts as far as it uses it.
     ///
     /// # Errors
     /// As [`Pricing::transactions`].
-    pub fn merging_ns(
-        &self,
-        workers: u32,
-        traffic: impl Fn(&str) -> (f64, f64),
-    ) -> Result<Option<f64>, String> {
+    pub fn merging_ns(&self, others: &[Others<'_>]) -> Result<Option<f64>, String> {
         let captured = self.run.merging.as_ref().zip(self.compute.merged_row_ns);
         let Some((merging, compute_ns)) = captured else {
             return Ok(None);
         };
-        let tiers = self.machine.tiers.iter();
-        let background = tiers.map(|tier| {
-            let (read_gbps, write_gbps) = traffic(&tier.name);
+        let tiers = &self.machine.tiers;
+        let background = tiers.iter().map(|tier| {
+            let (mut read_gbps, mut write_gbps, mut users) = (0.0, 0.0, 0.0);
+            for (workers, traffic) in others {
+                let sum = |(read, write): (f64, f64)| read + write;
+                let all: f64 = tiers.iter().map(|tier| sum(traffic(&tier.name))).sum();
+                let here = traffic(&tier.name);
+                read_gbps += here.0;
+                write_gbps += here.1;
+                users += f64::from(*workers) * sum(here) / all.max(f64::MIN_POSITIVE);
+            }
             Background {
                 tier: tier.name.clone(),
                 read_gbps,
                 write_gbps,
-                own_share: 1.0 / f64::from(workers + 1),
+                own_share: 1.0 / (1.0 + users),
             }
         });
         let options = Options {

@@ -92,7 +92,7 @@ fn measured_beside(asked: &BesidePlan, run: &StoreRun, of: &BesideRun) -> Option
 pub fn modelled(plan: &StorePlan, pricing: &Pricing<'_>) -> Result<TransactionsRecord, String> {
     let (run, placement) = (pricing.run, pricing.placement);
     let price = pricing.transactions(&Options::default())?;
-    let merging_ns = pricing.merging_ns(pricing.workers, |tier| price.traffic(tier))?;
+    let merging_ns = pricing.merging_ns(&[(pricing.workers, &|tier| price.traffic(tier))])?;
     let tiers = price.solution.tiers.iter().map(|tier| TierTraffic {
         tier: tier.name.clone(),
         bytes: tier.bytes,

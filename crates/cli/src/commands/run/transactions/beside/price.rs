@@ -67,12 +67,12 @@ pub fn price(
     let [Solved::Transactions(transactions), Solved::Streams(streams)] = &solved[..] else {
         return Err("the model did not solve both".to_owned());
     };
-    let both = |tier: &str| {
-        let (own, others) = (transactions.traffic(tier), streams.read_write_gbps(tier));
-        (own.0 + others.0, own.1 + others.1)
-    };
+    let merging_ns = pricing.merging_ns(&[
+        (workers[0], &|tier| transactions.traffic(tier)),
+        (workers[1], &|tier| streams.read_write_gbps(tier)),
+    ])?;
     Ok(BesidePrice {
-        merging_ns: pricing.merging_ns(workers[0] + workers[1], both)?,
+        merging_ns,
         transactions: (**transactions).clone(),
         queries_per_hour: [alone, hourly(streams)],
         streams: (**streams).clone(),
