@@ -164,6 +164,15 @@ fn a_plan_is_printed_without_loading_anything() {
     ] {
         assert!(ended.stdout.contains(says), "{says}\n{}", ended.stdout);
     }
+    // Tables of streams are where they are asked for if the machine has it.
+    let fixture = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../topology/tests/fixtures/server-2s-4cxl"
+    );
+    let line =
+        format!("run tpcc --beside ssb --beside-placement cxl --sysroot {fixture} --dry-run");
+    let ended = tierloom(folder.path(), &arguments(&line)).with_code(0);
+    assert!(ended.stdout.contains("tables in cxl\n"), "{}", ended.stdout);
 }
 
 fn records(folder: &Path) -> Vec<TransactionsRecord> {

@@ -1,6 +1,7 @@
 //! Where the columns of an operator come from.
 
 use crate::scan::PlacedScanExec;
+use crate::table::PlacedTable;
 use datafusion::common::stats::Precision;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
@@ -38,9 +39,16 @@ pub(crate) fn unchanged(
 
 /// The number of values that a column of a scan has.
 pub(crate) fn values(scan: &PlacedScanExec, column: usize) -> Precision<usize> {
-    let statistics = scan.table().statistics();
     let column = scan.projection().get(column);
-    let known = column.and_then(|column| statistics.column_statistics.get(*column));
+    column.map_or(Precision::Absent, |column| {
+        values_of_table(scan.table(), *column)
+    })
+}
+
+/// The number of values that a column of a table has.
+pub(crate) fn values_of_table(table: &PlacedTable, column: usize) -> Precision<usize> {
+    let statistics = table.statistics();
+    let known = statistics.column_statistics.get(column);
     known.map_or(Precision::Absent, |known| known.distinct_count)
 }
 

@@ -91,6 +91,7 @@ pub struct NoStreams<'a>(Infallible, PhantomData<&'a ()>);
 /// Always [`RunError::NoEngine`].
 pub fn with_streams<T, E: From<RunError>>(
     _plan: &SuitePlan,
+    _placement: &PlannedPlacement,
     _count: usize,
     _invocation: &Session,
     _observer: &dyn Observer,

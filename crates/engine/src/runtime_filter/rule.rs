@@ -188,22 +188,18 @@ impl FilterPlan {
             let build: &mut Arc<dyn ExecutionPlan> = &mut children[0];
             *build = Arc::new(RuntimeFilterExec::new(Arc::clone(build), keys.clone()));
         }
-        if let (Some(filters), Some(star)) = (
-            self.scans.get(&address(plan)),
-            plan.downcast_ref::<StarExec>(),
-        ) {
-            let star: Arc<dyn ExecutionPlan> = Arc::new(star.with_runtime_filters(filters));
-            let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-            return star.replace_children(children, keep);
-        }
+        let star = plan.downcast_ref::<StarExec>();
+        let filtered = star.zip(self.scans.get(&address(plan)));
+        let filtered = filtered.map(|(star, filters)| star.with_runtime_filters(filters));
         let same =
             |(old, new): (&&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>)| Arc::ptr_eq(old, new);
-        if before.iter().zip(&children).all(same) {
+        if filtered.is_none() && before.iter().zip(&children).all(same) {
             return Ok(Arc::clone(plan));
         }
+        let plan = filtered.map_or_else(|| Arc::clone(plan), |star| Arc::new(star));
         // The new operators have the properties of those that they replace.
         let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-        Arc::clone(plan).replace_children(children, keep)
+        plan.replace_children(children, keep)
     }
 }
 

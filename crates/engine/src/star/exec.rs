@@ -9,6 +9,7 @@ use super::later::LaterRules;
 use super::lower::Lowered;
 use super::morsels::PassOptions;
 use super::run::{Run, StarObserved};
+use crate::origin::values_of_table;
 use crate::scan::{RuntimeFilter, takes_keys};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -129,9 +130,7 @@ impl StarExec {
         &self,
         column: usize,
     ) -> Option<(&Arc<dyn ExecutionPlan>, usize)> {
-        let group = self.aggregation.groups.get(column)?;
-        let group = self.lowered.over_universe(group).ok()?;
-        let column = group.downcast_ref::<Column>()?.index();
+        let column = self.group_column(column)?;
         let dimension = &self.lowered.dimensions[self.lowered.owner(column)?];
         Some((&dimension.plan, column - dimension.offset))
     }
@@ -143,16 +142,19 @@ impl StarExec {
         column: usize,
         data_type: &DataType,
     ) -> Option<(usize, Option<usize>)> {
-        let group = self.aggregation.groups.get(column)?;
-        let group = self.lowered.over_universe(group).ok()?;
-        let column = group.downcast_ref::<Column>()?.index();
+        let column = self.group_column(column)?;
         let of_fact = *self.lowered.fact_columns.get(column)?;
         let fits = self.lowered.universe.field(column).data_type() == data_type
             && takes_keys(&self.lowered.fact, of_fact);
-        let statistics = self.lowered.fact.statistics();
-        let known = statistics.column_statistics.get(of_fact);
-        let values = known.and_then(|known| known.distinct_count.get_value().copied());
-        fits.then_some((column, values))
+        let values = values_of_table(&self.lowered.fact, of_fact);
+        fits.then_some((column, values.get_value().copied()))
+    }
+
+    /// The column of the universe that is the group at `column` of the output unchanged.
+    fn group_column(&self, column: usize) -> Option<usize> {
+        let group = self.aggregation.groups.get(column)?;
+        let group = self.lowered.over_universe(group).ok()?;
+        Some(group.downcast_ref::<Column>()?.index())
     }
 
     /// The filters by keys of joins above, by the fact column of the universe.

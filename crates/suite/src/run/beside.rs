@@ -7,13 +7,11 @@ use super::session::{Session, plan_all};
 use super::throughput;
 use crate::beside::{StreamsRan, StreamsWork};
 use crate::{Observer, PlannedPlacement, RunError, SuitePlan};
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tierloom_bench::run::Session as Invocation;
 use tierloom_engine::PlannedQuery;
 use tierloom_engine::capture::{Captured, HostCosts, probe};
-use tierloom_engine::load::column_uses;
 use tierloom_model::Machine;
 use tierloom_placement::ColumnUse;
 use tierloom_record::AuditRecord;
@@ -27,39 +25,34 @@ pub struct Streams<'a> {
     work: Vec<Captured>,
 }
 
-/// Loads the data of `plan`, runs every query, and then `work` with `count` streams of them, which
-/// `work` starts when it wants.
-///
-/// The tables are in the first placement that this machine has.
+/// Loads the data of `plan` into `placement`, which this machine has, runs every query, and then
+/// `work` with `count` streams of them, which `work` starts when it wants.
 ///
 /// # Errors
 /// Memory that cannot be had, a query that fails, a wrong answer, an interruption, or those of
 /// `work`.
 pub fn with_streams<T, E: From<RunError>>(
     plan: &SuitePlan,
+    placement: &PlannedPlacement,
     count: usize,
     invocation: &Invocation,
     observer: &dyn Observer,
     work: impl FnOnce(&Streams<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
     let session = Session::open(plan, invocation, observer)?;
-    work(&Streams::new(&session, count)?)
+    work(&Streams::new(&session, placement, count)?)
 }
 
 impl<'a> Streams<'a> {
-    fn new(session: &'a Session<'a>, count: usize) -> Result<Self, RunError> {
+    fn new(
+        session: &'a Session<'a>,
+        placement: &PlannedPlacement,
+        count: usize,
+    ) -> Result<Self, RunError> {
         let (plan, tables) = (session.plan, &session.data.tables);
         let host = HostCosts::of(&probe(tables, plan.threads), tables, plan.threads);
-        let mut reads: BTreeMap<String, u64> = BTreeMap::new();
-        for captured in measure::first_pass(session, &host)? {
-            for (column, bytes) in captured.column_reads {
-                *reads.entry(column).or_default() += bytes;
-            }
-        }
-        let uses = column_uses(tables, &reads);
-        if let Some(placement) = plan.measured().next() {
-            session.place(&placement.policy.decide(&uses), "while placing")?;
-        }
+        let uses = measure::column_uses(session, &measure::first_pass(session, &host)?);
+        session.place(&placement.policy.decide(&uses), "while placing")?;
         let plans = (0..count).map(|_| plan_all(plan, &session.engine));
         Ok(Streams {
             session,

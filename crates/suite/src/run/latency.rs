@@ -12,11 +12,9 @@ use super::session::Session;
 use super::{Sink, adaptive, cards, memory, summary};
 use crate::adaptive::is_adaptive;
 use crate::{Event, PlannedPlacement, RunError, Stage, SuitePlan};
-use std::collections::BTreeMap;
 use std::time::Instant;
 use tierloom_engine::adapt::Driver;
 use tierloom_engine::capture::{Captured, HostCosts, probe};
-use tierloom_engine::load::column_uses;
 use tierloom_placement::ColumnUse;
 use tierloom_record::{
     AuditRecord, EngineKind, HERE, MemoryUse, OperatorRecord, PlacementCard, Provenance,
@@ -134,11 +132,7 @@ impl<'a> LatencyRun<'a> {
     /// Sums the bytes that one round of the queries reads from each column, and from that the
     /// working set: only columns that are read compete for caches.
     fn learn_heat(&mut self, seen: &[Captured]) {
-        let mut reads: BTreeMap<String, u64> = BTreeMap::new();
-        for (column, bytes) in seen.iter().flat_map(|c| &c.column_reads) {
-            *reads.entry(column.clone()).or_default() += bytes;
-        }
-        self.uses = column_uses(&self.session.data.tables, &reads);
+        self.uses = measure::column_uses(self.session, seen);
         self.host.working_set_bytes = self
             .uses
             .iter()

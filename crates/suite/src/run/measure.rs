@@ -6,11 +6,14 @@
 use super::session::Session;
 use crate::{RunError, SuiteQuery};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::time::Instant;
 use tierloom_engine::adapt::Driver;
 use tierloom_engine::answer::{row_count, to_text};
 use tierloom_engine::capture::{Captured, HostCosts, capture};
+use tierloom_engine::load;
 use tierloom_engine::{Engine, EngineError, Execution, PlannedQuery, RecordBatch};
+use tierloom_placement::ColumnUse;
 use tierloom_record::{Answer, EngineKind};
 
 /// Executions of one query that are captured for the model; more would only take memory.
@@ -86,6 +89,15 @@ pub fn first_pass(session: &Session<'_>, host: &HostCosts) -> Result<Vec<Capture
         .zip(&session.queries)
         .map(run)
         .collect()
+}
+
+/// Sizes of all columns, and the bytes that the captured executions read from each.
+pub fn column_uses(session: &Session<'_>, seen: &[Captured]) -> Vec<ColumnUse> {
+    let mut reads: BTreeMap<String, u64> = BTreeMap::new();
+    for (column, bytes) in seen.iter().flat_map(|captured| &captured.column_reads) {
+        *reads.entry(column.clone()).or_default() += bytes;
+    }
+    load::column_uses(&session.data.tables, &reads)
 }
 
 /// Times one query under the data's present placement, alternating with the baseline if there is

@@ -11,12 +11,10 @@ use super::pooled::Pooled;
 use super::session::{Session, plan_all};
 use super::{Sink, adaptive, capacity, cards, measure, memory, summary};
 use crate::{Event, PlannedPlacement, RunError, Stage, StreamPlan, SuiteQuery};
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tierloom_engine::PlannedQuery;
 use tierloom_engine::capture::HostCosts;
-use tierloom_engine::load::column_uses;
 use tierloom_kernels::StreamProbe;
 use tierloom_placement::{ColumnUse, Policy};
 use tierloom_record::{
@@ -176,12 +174,7 @@ impl ThroughputRun<'_> {
     /// Checks every answer and determines the bytes that one round of the queries reads.
     fn first_pass(&self) -> Result<Vec<ColumnUse>, RunError> {
         let session = self.session;
-        let mut reads: BTreeMap<String, u64> = BTreeMap::new();
-        for captured in measure::first_pass(session, &UNPROBED)? {
-            for (column, bytes) in captured.column_reads {
-                *reads.entry(column).or_default() += bytes;
-            }
-        }
+        let seen = measure::first_pass(session, &UNPROBED)?;
         // The baseline's answers are checked too: a wrong answer makes its throughput worthless.
         if let Some((baseline, planned)) = &session.baseline {
             for (query, planned) in session.plan.queries.iter().zip(planned) {
@@ -189,7 +182,7 @@ impl ThroughputRun<'_> {
                 measure::check(session, query, &execution)?;
             }
         }
-        Ok(column_uses(&session.data.tables, &reads))
+        Ok(measure::column_uses(session, &seen))
     }
 
     fn throughput(

@@ -51,25 +51,10 @@ impl<'a> QueryTiers<'a> {
         let everywhere: Vec<String> = classes.map(|c| format!("{c}=[{placement}]")).collect();
         SuiteRequest {
             queries: self.runs.queries.clone(),
-            streams: None,
             threads: Some(self.setup.workers() as usize),
-            placement: placement.to_owned(),
-            machines: Vec::new(),
             repeat: self.setup.repeat,
-            pages: self.setup.page_size.to_string(),
-            model_workers: None,
-            model_sf: None,
-            time_per_tuple_ns: None,
-            baseline: false,
-            plain_operators: false,
-            decisions: None,
-            dram_limit: None,
-            prefetch_off: None,
             operator_memory: Some(everywhere.join(",")),
-            has_pool: false,
-            resizes: Vec::new(),
-            memory_audit: None,
-            elsewhere: false,
+            ..SuiteRequest::new(placement.to_owned(), self.setup.page_size.to_string())
         }
     }
 

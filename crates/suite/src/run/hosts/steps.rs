@@ -5,14 +5,12 @@ use super::super::pooled::Pooled;
 use super::super::session::Session;
 use crate::hosts::{Begin, HostLoaded, HostQuery, HostRan, HostResult, HostStep, HostTask};
 use crate::{RunError, SuitePlan};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 use tierloom_bench::run::host_card;
 use tierloom_engine::RecordBatch;
 use tierloom_engine::capture::HostCosts;
-use tierloom_engine::load::column_uses;
 use tierloom_placement::ColumnUse;
 use tierloom_pool::Pool;
 use tierloom_record::{Answer, AuditRecord};
@@ -68,12 +66,7 @@ impl<'s> OnHost<'s> {
         session: &'s Session<'s>,
         pools: &'s [(&'s Path, Pool)],
     ) -> Result<Self, RunError> {
-        let mut reads: BTreeMap<String, u64> = BTreeMap::new();
-        for captured in measure::first_pass(session, &UNPROBED)? {
-            for (column, bytes) in captured.column_reads {
-                *reads.entry(column).or_default() += bytes;
-            }
-        }
+        let seen = measure::first_pass(session, &UNPROBED)?;
         let pooled = pools.iter();
         Ok(OnHost {
             task,
@@ -81,7 +74,7 @@ impl<'s> OnHost<'s> {
             pooled: pooled
                 .map(|(path, pool)| (*path, Pooled::new(session, Some(pool))))
                 .collect(),
-            uses: column_uses(&session.data.tables, &reads),
+            uses: measure::column_uses(session, &seen),
             prepared: None,
         })
     }

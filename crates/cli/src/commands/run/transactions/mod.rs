@@ -52,6 +52,7 @@ fn start(plan: &StorePlan, options: &StoreOptions) -> Result<(), Failure> {
     let (invocation, observer) = (open_session(), Progress::default());
     with_streams(
         &beside.suite,
+        &beside.here,
         beside.streams,
         &invocation,
         &observer,

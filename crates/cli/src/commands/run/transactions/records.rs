@@ -68,7 +68,7 @@ fn measured_beside(asked: &BesidePlan, run: &StoreRun, of: &BesideRun) -> Option
     Some(BesideRecord {
         workload: asked.suite.workload.id().to_owned(),
         scale_factor: asked.suite.workload.scale_factor(),
-        placement: asked.measured_in().to_owned(),
+        placement: asked.here.text.clone(),
         streams: asked.streams as u32,
         threads: asked.suite.threads as u32,
         transactions_alone_per_s: rounds(&|round| round[0])?,

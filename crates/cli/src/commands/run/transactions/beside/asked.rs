@@ -4,7 +4,6 @@ use crate::commands::run::transactions::args::StoreOptions;
 use crate::failure::Failure;
 use std::fmt::Write;
 use tierloom_model::Machine;
-use tierloom_record::HERE;
 use tierloom_suite::hosts::{HostPlace, WorkloadSpec};
 use tierloom_suite::{PlannedPlacement, RunError, StreamPlan, SuitePlan, SuiteRequest};
 use tierloom_topology::Topology;
@@ -18,8 +17,10 @@ pub struct BesidePlan {
     pub suite: SuitePlan,
     pub streams: usize,
     pub rounds: u32,
-    /// Where the tables are to be, on this machine or a modelled one.
+    /// Where the tables are to be on modelled machines.
     pub placement: PlannedPlacement,
+    /// Where they are on this one: the same if it has it, else in dram.
+    pub here: PlannedPlacement,
     /// Workers of the streams on modelled machines; `None` for half of the cores.
     model_workers: Option<u32>,
 }
@@ -77,11 +78,19 @@ impl BesidePlan {
         let placement = found.cloned().ok_or_else(|| {
             Failure::runtime(format!("placement {} is not planned", place.placement))
         })?;
+        let here = match &placement.why_not_here {
+            None => Some(&placement),
+            Some(_) => suite.measured().next(),
+        };
+        let here = here.cloned().ok_or_else(|| {
+            Failure::input("--beside: this machine has no tier for the tables of the streams")
+        })?;
         Ok(Some(Self {
             suite,
             streams,
             rounds: asked.rounds,
             placement,
+            here,
             model_workers: asked.model_beside_workers,
         }))
     }
@@ -91,20 +100,9 @@ impl BesidePlan {
         2 * self.rounds
     }
 
-    /// Where the tables are on this machine.
-    pub fn measured_in(&self) -> &str {
-        let asked = &self.placement;
-        let mut measured = self.suite.measured();
-        match &asked.why_not_here {
-            None => &asked.text,
-            Some(_) => measured.next().map_or(HERE, |placement| &placement.text),
-        }
-    }
-
     /// Workers of the streams on a modelled machine.
     pub fn workers(&self, machine: &Machine) -> u32 {
-        let half = (machine.cores.value as u32 / 2).max(1);
-        self.model_workers.unwrap_or(half)
+        self.model_workers.unwrap_or(half_of_cores(machine))
     }
 
     /// Workers of the transactions on a modelled machine.
@@ -113,8 +111,7 @@ impl BesidePlan {
     /// Bad input: there are not so many threads beside those of the streams.
     pub fn other_workers(&self, machine: &Machine, asked: Option<u32>) -> Result<u32, Failure> {
         let (own, threads) = (self.workers(machine), machine.hardware_threads());
-        let half = (machine.cores.value as u32 / 2).max(1);
-        let others = asked.unwrap_or(half);
+        let others = asked.unwrap_or(half_of_cores(machine));
         match own > 0 && others.saturating_add(own) <= threads {
             true => Ok(others),
             false => Err(Failure::input(format!(
@@ -139,8 +136,7 @@ impl BesidePlan {
             Some(why) => writeln!(
                 text,
                 "tables in {}, measured in {}: {why}",
-                self.placement.text,
-                self.measured_in()
+                self.placement.text, self.here.text
             ),
         };
         text
@@ -155,4 +151,8 @@ impl BesidePlan {
             )
         })
     }
+}
+
+fn half_of_cores(machine: &Machine) -> u32 {
+    (machine.cores.value as u32 / 2).max(1)
 }
