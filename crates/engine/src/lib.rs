@@ -11,11 +11,13 @@
 
 pub mod adapt;
 pub mod answer;
+mod anti_joins;
 pub mod bigjoin;
 pub mod breakdown;
 pub mod capture;
 mod coded;
 mod column;
+mod constant_keys;
 mod error;
 pub mod export;
 mod grouping_sets;

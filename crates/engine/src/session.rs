@@ -5,7 +5,9 @@
 //! `sql`.
 
 use crate::EngineError;
+use crate::anti_joins::AntiJoinsByNulls;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
+use crate::constant_keys::ConstantKeys;
 use crate::grouping_sets::GroupingSets;
 use crate::join_order::{JoinOrder, JoinOrderOptions};
 use crate::outer_joins::OuterJoinsByKeys;
@@ -14,7 +16,7 @@ use crate::planning;
 use crate::provider::PlacedTableProvider;
 use crate::quick_rules;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
-use crate::running_window::RunningWindows;
+use crate::running_window::{RunningWindows, WindowTops};
 use crate::runtime_filter::RuntimeFilters;
 use crate::semi_joins::SemiJoinsDown;
 use crate::shared_subplans::SharedSubplans;
@@ -528,8 +530,6 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     if options.tuned {
         let functions = builder.aggregate_functions().get_or_insert_default();
         functions.push(checked_sum());
-    }
-    if options.tuned {
         let physical = builder.physical_optimizers().get_or_insert_default();
         quick_rules::replace(&mut physical.rules, options.by_all_keys);
     }
@@ -543,6 +543,7 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     if options.tuned && options.big_tables {
         builder = builder
             .with_physical_optimizer_rule(Arc::new(RunningWindows))
+            .with_physical_optimizer_rule(Arc::new(WindowTops))
             .with_physical_optimizer_rule(Arc::new(BigJoinRule::new(options.big_joins.clone())))
             .with_physical_optimizer_rule(Arc::new(BigAggregateRule::new(
                 options.big_aggregates.clone(),
@@ -609,6 +610,8 @@ fn rules(options: &EngineOptions) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             "push_down_filter",
             Arc::new(JoinOrder::new(options.join_order.clone())),
         );
+        after(ConstantKeys::AFTER, Arc::new(ConstantKeys));
+        after(AntiJoinsByNulls::AFTER, Arc::new(AntiJoinsByNulls));
         after(SemiJoinsDown::AFTER, Arc::new(SemiJoinsDown));
     }
     rules

@@ -4,7 +4,8 @@
 //! schema, partitioning, ordering and statistics are DataFusion's.
 
 use super::build::{BuildMetrics, BuildPlan, collect};
-use super::keys::{MAX_COLUMNS, is_key_type};
+use super::integers::is_key_type;
+use super::keys::MAX_COLUMNS;
 use super::stream::{Probe, ProbeMetrics, ProbePlan, SharedBuild};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinSide, JoinType, NullEquality, Result, Statistics, internal_err};
@@ -102,7 +103,7 @@ impl BigJoinExec {
             // Only these join types return build rows by whether they matched.
             remember: matches!(
                 self.join.join_type(),
-                JoinType::LeftSemi | JoinType::LeftAnti
+                JoinType::LeftSemi | JoinType::LeftAnti | JoinType::Left | JoinType::Full
             ),
         };
         let reservation = MemoryConsumer::new(name).register(context.memory_pool());
@@ -270,6 +271,9 @@ pub(super) fn unsupported(join: &HashJoinExec) -> Result<Option<String>> {
     let kind = matches!(
         join.join_type(),
         JoinType::Inner
+            | JoinType::Left
+            | JoinType::Right
+            | JoinType::Full
             | JoinType::LeftSemi
             | JoinType::LeftAnti
             | JoinType::RightSemi

@@ -3,37 +3,15 @@
 //! Only equality matters, so every supported type maps to the bits of an `i64`. Two columns are
 //! packed into one number by their ranges on the build side where those fit.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, RecordBatch};
+use super::integers::integers;
+use arrow::array::{Array, BooleanBufferBuilder, RecordBatch};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Date64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 
 /// Largest number of key columns.
 pub(crate) const MAX_COLUMNS: usize = 2;
-
-/// Whether columns of this type can be keys: integers of up to 64 bits, dates and timestamps.
-pub(crate) fn is_key_type(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Int8
-            | DataType::Int16
-            | DataType::Int32
-            | DataType::Int64
-            | DataType::UInt8
-            | DataType::UInt16
-            | DataType::UInt32
-            | DataType::UInt64
-            | DataType::Date32
-            | DataType::Date64
-            | DataType::Timestamp(_, _)
-    )
-}
 
 /// The key columns of one or several batches, one integer per row.
 ///
@@ -43,26 +21,19 @@ pub(crate) struct KeyColumns {
     columns: Vec<Vec<i64>>,
     /// Validity of the rows: a NULL in any column makes a row invalid.
     nulls: Option<NullBuffer>,
-    /// Validity per column; not maintained by [`KeyColumns::append`].
-    each_nulls: Vec<Option<NullBuffer>>,
 }
 
 impl KeyColumns {
     /// Evaluates the key expressions on `batch`.
     pub fn evaluate(on: &[Arc<dyn PhysicalExpr>], batch: &RecordBatch) -> Result<Self> {
         let mut columns = Vec::with_capacity(on.len());
-        let (mut nulls, mut each_nulls) = (None, Vec::with_capacity(on.len()));
+        let mut nulls = None;
         for expr in on {
             let array = expr.evaluate(batch)?.into_array(batch.num_rows())?;
             nulls = NullBuffer::union(nulls.as_ref(), array.nulls());
-            each_nulls.push(array.nulls().cloned());
             columns.push(integers(&array)?);
         }
-        Ok(Self {
-            columns,
-            nulls,
-            each_nulls,
-        })
+        Ok(Self { columns, nulls })
     }
 
     /// Validity of the rows; `None` if no key is NULL.
@@ -91,28 +62,6 @@ impl KeyColumns {
         }
     }
 
-    /// The values of one key column.
-    pub fn column(&self, index: usize) -> &[i64] {
-        self.columns.get(index).map_or(&[], Vec::as_slice)
-    }
-
-    /// Whether no key column of the row is NULL.
-    pub fn is_valid(&self, row: usize) -> bool {
-        self.nulls.as_ref().is_none_or(|n| n.is_valid(row))
-    }
-
-    /// The key of a row by column, NULLs as `None`; with a single column the second is `None`.
-    pub fn key(&self, row: usize) -> [Option<i64>; MAX_COLUMNS] {
-        let mut key = [None; MAX_COLUMNS];
-        for (index, (part, column)) in key.iter_mut().zip(&self.columns).enumerate() {
-            let valid = self.each_nulls.get(index).and_then(Option::as_ref);
-            if valid.is_none_or(|n| n.is_valid(row)) {
-                *part = Some(column[row]);
-            }
-        }
-        key
-    }
-
     /// Whether row `row` and row `other_row` of `other` have equal keys.
     pub fn same(&self, row: u32, other: &KeyColumns, other_row: u32) -> bool {
         self.columns
@@ -129,35 +78,6 @@ impl KeyColumns {
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, Vec::len)
     }
-}
-
-fn integers(array: &ArrayRef) -> Result<Vec<i64>> {
-    fn of<T: ArrowPrimitiveType>(array: &ArrayRef, widen: impl Fn(T::Native) -> i64) -> Vec<i64> {
-        let values = array.as_primitive::<T>().values();
-        values.iter().map(|v| widen(*v)).collect()
-    }
-    Ok(match array.data_type() {
-        DataType::Int8 => of::<Int8Type>(array, i64::from),
-        DataType::Int16 => of::<Int16Type>(array, i64::from),
-        DataType::Int32 => of::<Int32Type>(array, i64::from),
-        DataType::Int64 => of::<Int64Type>(array, |v| v),
-        DataType::UInt8 => of::<UInt8Type>(array, i64::from),
-        DataType::UInt16 => of::<UInt16Type>(array, i64::from),
-        DataType::UInt32 => of::<UInt32Type>(array, i64::from),
-        // Only equality matters, so the bits may be reinterpreted.
-        DataType::UInt64 => of::<UInt64Type>(array, |v| v as i64),
-        DataType::Date32 => of::<Date32Type>(array, i64::from),
-        DataType::Date64 => of::<Date64Type>(array, |v| v),
-        DataType::Timestamp(TimeUnit::Second, _) => of::<TimestampSecondType>(array, |v| v),
-        DataType::Timestamp(TimeUnit::Millisecond, _) => {
-            of::<TimestampMillisecondType>(array, |v| v)
-        }
-        DataType::Timestamp(TimeUnit::Microsecond, _) => {
-            of::<TimestampMicrosecondType>(array, |v| v)
-        }
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => of::<TimestampNanosecondType>(array, |v| v),
-        other => return internal_err!("{other} is no type of an integer key"),
-    })
 }
 
 /// How the columns of a key are packed to one number.

@@ -7,18 +7,20 @@
 //!     probe: a batch of keys at a time, many cache lines in flight, late materialisation
 //! ```
 //! [`BigJoinExec`] wraps the `HashJoinExec` that it replaces and answers planning questions from
-//! it. Outer, mark and null-aware joins, keys that are not integer-like and joins that feed dynamic
+//! it. Mark and null-aware joins, keys that are not integer-like and joins that feed dynamic
 //! filters stay with DataFusion; [`BigJoinRule`] says why.
 
 mod aggregate;
 mod build;
 mod exec;
+mod integers;
 mod keys;
 mod rule;
 mod storage;
 mod stream;
 
 pub use aggregate::{BigAggregateExec, BigAggregateOptions, BigAggregateRule};
+pub(crate) use aggregate::{Groups, can_group};
 pub use exec::BigJoinExec;
 pub use rule::{BigJoinOptions, BigJoinRule};
 

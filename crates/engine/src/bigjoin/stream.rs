@@ -9,6 +9,7 @@ use super::keys::KeyColumns;
 use crate::breakdown::guarded;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array,
+    new_null_array,
 };
 use arrow::compute::{BatchCoalescer, filter_record_batch, prep_null_mask_filter, take};
 use arrow::datatypes::SchemaRef;
@@ -37,6 +38,13 @@ pub(crate) struct ProbePlan {
     pub batch_rows: usize,
 }
 
+impl ProbePlan {
+    /// Whether probe rows without a match are returned with NULLs.
+    fn keeps_probe_rows(&self) -> bool {
+        matches!(self.join_type, JoinType::Right | JoinType::Full)
+    }
+}
+
 /// Metrics of a stream, with the names that `HashJoinExec` uses.
 pub(crate) struct ProbeMetrics {
     pub baseline: BaselineMetrics,
@@ -57,8 +65,40 @@ struct Current {
     keys: KeyColumns,
     heads: Vec<u32>,
     cursor: ExpandCursor,
-    /// For semi and anti joins of the probe side, whether a row has a match.
+    /// For semi and anti joins of the probe side, and for outer ones that keep its rows, whether a
+    /// row has a match.
     met: Vec<bool>,
+    /// For outer joins that keep probe rows, the first row of which this is not known yet.
+    unsettled: usize,
+}
+
+impl Current {
+    /// Adds probe rows without a match to the pairs, with [`NONE`] as their build row.
+    ///
+    /// The order of the probe rows stays. All pairs of the rows before `done` are there.
+    fn add_unmatched(&mut self, left: &mut Vec<u32>, right: &mut Vec<u32>, done: usize) {
+        let pairs = std::mem::take(left).into_iter().zip(std::mem::take(right));
+        let mut pairs = pairs.peekable();
+        for row in self.unsettled..done {
+            let mut met = self.met[row];
+            while let Some((build, probe)) = pairs.next_if(|pair| pair.1 as usize == row) {
+                met = true;
+                left.push(build);
+                right.push(probe);
+            }
+            if !met {
+                left.push(NONE);
+                right.push(row as u32);
+            }
+        }
+        self.unsettled = done;
+        // The other pairs are of the row that is being expanded.
+        for (build, probe) in pairs {
+            self.met[probe as usize] = true;
+            left.push(build);
+            right.push(probe);
+        }
+    }
 }
 
 /// The output stream of one partition.
@@ -105,9 +145,13 @@ impl Probe {
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
         if let Some(waiting) = self.waiting.take() {
             let build = waiting.await.map_err(DataFusionError::Shared)?;
-            // An empty build side has no matches, so the probe side need not run; except for an
-            // anti join.
-            self.right_done = build.rows() == 0 && self.plan.join_type != JoinType::RightAnti;
+            // An empty build side has no matches, so the probe side need not run, except where its
+            // rows without a match are wanted.
+            let needs_probe = matches!(
+                self.plan.join_type,
+                JoinType::RightAnti | JoinType::Right | JoinType::Full
+            );
+            self.right_done = build.rows() == 0 && !needs_probe;
             self.build = Some(build);
         }
         let Some(build) = self.build.clone() else {
@@ -156,7 +200,7 @@ impl Probe {
             let met: Vec<bool> = heads.iter().map(|head| *head != NONE).collect();
             return self.emit_probe_rows(&batch, met);
         }
-        let met = if probe_side {
+        let met = if probe_side || self.plan.keeps_probe_rows() {
             vec![false; batch.num_rows()]
         } else {
             Vec::new()
@@ -167,6 +211,7 @@ impl Probe {
             heads,
             cursor: ExpandCursor::default(),
             met,
+            unsettled: 0,
         });
         Ok(())
     }
@@ -207,7 +252,16 @@ impl Probe {
             JoinType::LeftSemi | JoinType::LeftAnti => {
                 left.iter().for_each(|row| build.meet(*row));
             }
-            _ => self.emit_pairs(build, &current.batch, left, right)?,
+            kind => {
+                if matches!(kind, JoinType::Left | JoinType::Full) {
+                    left.iter().for_each(|row| build.meet(*row));
+                }
+                if self.plan.keeps_probe_rows() {
+                    let done = current.cursor.probe_row();
+                    current.add_unmatched(&mut left, &mut right, done);
+                }
+                self.emit_pairs(build, &current.batch, left, right)?;
+            }
         }
         timer.done();
         if !finished {
@@ -216,11 +270,11 @@ impl Probe {
         Ok(())
     }
 
-    /// For semi and anti joins of the build side, the last stream emits the build rows.
+    /// Where build rows are wanted by whether they matched, the last stream emits them.
     fn finish(&mut self, build: &BuildSide) -> Result<()> {
         let met = match self.plan.join_type {
             JoinType::LeftSemi => true,
-            JoinType::LeftAnti => false,
+            JoinType::LeftAnti | JoinType::Left | JoinType::Full => false,
             _ => return Ok(()),
         };
         let time = self.metrics.join_time.clone();
@@ -230,11 +284,12 @@ impl Probe {
         };
         for chunk in rows.chunks(self.plan.batch_rows.max(1)) {
             let rows = UInt32Array::from(chunk.to_vec());
-            let columns = self
-                .plan
-                .columns
-                .iter()
-                .map(|c| take_build(build, c.index, &rows))
+            let columns = self.plan.columns.iter().zip(self.plan.schema.fields());
+            let columns = columns
+                .map(|(column, field)| match column.side {
+                    JoinSide::Left => take_build(build, column.index, &rows),
+                    _ => Ok(new_null_array(field.data_type(), chunk.len())),
+                })
                 .collect::<Result<Vec<_>>>()?;
             self.emit(columns, chunk.len())?;
         }
@@ -301,12 +356,19 @@ impl Probe {
                 .iter()
                 .enumerate()
                 .all(|(index, row)| *row as usize == index);
-        let (left, right) = (UInt32Array::from(left), UInt32Array::from(right));
-        let columns = self
-            .plan
-            .columns
-            .iter()
-            .map(|c| match c.side {
+        let left: UInt32Array = match self.plan.keeps_probe_rows() {
+            true => left
+                .into_iter()
+                .map(|row| (row != NONE).then_some(row))
+                .collect(),
+            false => UInt32Array::from(left),
+        };
+        let right = UInt32Array::from(right);
+        let columns = self.plan.columns.iter().zip(self.plan.schema.fields());
+        let columns = columns
+            .map(|(c, field)| match c.side {
+                // Without a build row its columns may not exist.
+                JoinSide::Left if build.rows() == 0 => Ok(new_null_array(field.data_type(), rows)),
                 JoinSide::Left => take_build(build, c.index, &left),
                 _ if all => Ok(Arc::clone(batch.column(c.index))),
                 _ => Ok(take(batch.column(c.index), &right, None)?),

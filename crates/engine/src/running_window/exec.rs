@@ -67,6 +67,14 @@ impl RunningWindowExec {
         bounded.map_or(&[], |bounded| bounded.window_expr())
     }
 
+    /// The function whose number or rank of a row is in this column of the output.
+    pub(super) fn ranks_in(&self, column: usize) -> Option<&Arc<dyn WindowExpr>> {
+        let first = self.schema().fields().len() - self.functions.len();
+        let index = column.checked_sub(first)?;
+        self.functions.get(index)?.ranks().then_some(())?;
+        self.window_expr().get(index)
+    }
+
     fn remade(&self, window: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         match Self::of(window)? {
             Some(running) => Ok(Arc::new(running)),

@@ -66,6 +66,11 @@ pub(super) struct PeerGroups<'a> {
 }
 
 impl Function {
+    /// Whether a value tells how many rows of a partition come before one, or are better.
+    pub fn ranks(&self) -> bool {
+        matches!(self.kind, WindowKind::RowNumber | WindowKind::Rank)
+    }
+
     /// The function of `window`, whose input has `schema`; `None` if it is none of those above.
     pub fn of(
         window: &Arc<dyn WindowExpr>,

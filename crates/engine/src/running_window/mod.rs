@@ -10,6 +10,8 @@
 mod exec;
 mod function;
 mod rule;
+mod top;
 
 pub(crate) use exec::RunningWindowExec;
 pub(crate) use rule::RunningWindows;
+pub(crate) use top::{WindowTopExec, WindowTops};

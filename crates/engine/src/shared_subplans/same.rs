@@ -2,7 +2,7 @@
 
 use crate::bigjoin::{BigAggregateExec, BigJoinExec};
 use crate::operators::{aggregate_of, join_of};
-use crate::running_window::RunningWindowExec;
+use crate::running_window::{RunningWindowExec, WindowTopExec};
 use crate::runtime_filter::RuntimeFilterExec;
 use crate::scan::{PlacedScanExec, RuntimeFilter};
 use crate::star::StarExec;
@@ -114,6 +114,9 @@ impl<'p> Pairs<'p> {
         }
         if let Some((one, other)) = pair::<RunningWindowExec>(one, other) {
             return windows(one.window_expr(), other.window_expr());
+        }
+        if let Some((one, other)) = pair::<WindowTopExec>(one, other) {
+            return one.first() == other.first();
         }
         if let Some((one, other)) = pair::<WindowAggExec>(one, other) {
             return windows(one.window_expr(), other.window_expr());

@@ -10,6 +10,7 @@ mod capture;
 mod code_filters;
 #[path = "../common/mod.rs"]
 mod common;
+mod constant_keys;
 mod encodings;
 mod grouping_sets;
 mod join_order;

@@ -73,3 +73,59 @@ fn random_joins_give_what_plain_datafusion_gives() {
         both.same(&sql);
     }
 }
+
+#[test]
+fn rows_without_a_match_come_from_an_anti_join() {
+    let both = tables(&mut Numbers::of_this_run());
+    for (sql, anti_joins) in [
+        (
+            "SELECT a.id FROM a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL",
+            1,
+        ),
+        (
+            "SELECT a.id, b.id, b.s FROM a LEFT JOIN b ON a.k = b.k AND a.s = b.s WHERE b.s IS NULL",
+            1,
+        ),
+        (
+            "SELECT a.id, b.id FROM b RIGHT JOIN a ON a.k = b.k AND b.id < 90 WHERE b.k IS NULL AND a.id > 3",
+            1,
+        ),
+        (
+            "SELECT a.id, c.id FROM a LEFT JOIN b ON a.k = b.k, c WHERE b.k IS NULL AND a.s = c.s",
+            1,
+        ),
+        (
+            "SELECT a.id FROM a LEFT JOIN b ON a.k = b.k LEFT JOIN c ON a.s = c.k WHERE b.k IS NULL AND c.k IS NULL",
+            2,
+        ),
+        (
+            "SELECT count(b.id), count(*) FROM a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL AND coalesce(b.id, a.id) > 9",
+            1,
+        ),
+        // NULL may also be a value here, or the match is not asked for by key.
+        (
+            "SELECT a.id FROM a LEFT JOIN b ON a.k = b.k WHERE b.s IS NULL",
+            0,
+        ),
+        (
+            "SELECT a.id FROM a LEFT JOIN b ON a.k = b.k WHERE a.k IS NULL",
+            0,
+        ),
+        (
+            "SELECT a.id FROM a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL OR a.id = 4",
+            0,
+        ),
+        (
+            "SELECT a.id FROM a FULL JOIN b ON a.k = b.k WHERE b.k IS NULL",
+            0,
+        ),
+        (
+            "SELECT a.id FROM a LEFT JOIN b ON a.k IS NOT DISTINCT FROM b.k WHERE b.k IS NULL",
+            0,
+        ),
+    ] {
+        let plan = both.same(sql).plan;
+        let found = joins_of(&plan, "LeftAnti") + joins_of(&plan, "RightAnti");
+        assert_eq!(found, anti_joins, "{sql}\n{plan}");
+    }
+}

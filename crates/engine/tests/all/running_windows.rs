@@ -129,6 +129,101 @@ fn random_running_windows_give_the_same_values() {
     assert!(replaced > 90, "{replaced} of 120 plans have the operator");
 }
 
+/// Limits on a rank or a number of rows, and what else may be asked of the same rows.
+const LIMITS: [&str; 6] = [
+    "a <= 3",
+    "a < 2",
+    "a = 1",
+    "2 >= a",
+    "a <= 0",
+    "a <= 40 AND b > 2",
+];
+
+#[test]
+fn the_first_rows_of_windows_are_those_of_a_full_sort() {
+    let mut numbers = Numbers::of_this_run();
+    let mut dropped = 0;
+    let sizes = [
+        (0, 3),
+        (900, 4),
+        (40_000, 7),
+        (40_000, 15_000),
+        (150_000, 120_000),
+    ];
+    for (count, partitions) in sizes {
+        let both = Both::new().table("rows", &[rows(count, partitions, &mut numbers)]);
+        for _ in 0..20 {
+            let partition = numbers.one_of(&PARTITIONS);
+            let function = *numbers.one_of(&["row_number()", "rank()"]);
+            let order = *numbers.one_of(&["o", "t DESC", "s", "d NULLS FIRST", "f DESC"]);
+            // Which of the rows with the same keys has a number is not said.
+            let rest = match function {
+                "rank()" => *numbers.one_of(&["", ", n", ", id DESC"]),
+                _ => *numbers.one_of(&[", id", ", s, id DESC"]),
+            };
+            let over = format!("({partition} ORDER BY {order}{rest})");
+            let other = *numbers.one_of(&["count(*)", "dense_rank()", "sum(n)", "row_number()"]);
+            let other = match other {
+                "row_number()" if function == "rank()" => "max(o)",
+                other => other,
+            };
+            let limit = numbers.one_of(&LIMITS);
+            let sql = format!(
+                "SELECT id, x, a, b FROM (SELECT id, {function} OVER {over} AS a, s AS x, \
+                 {other} OVER {over} AS b FROM rows) WHERE {limit}"
+            );
+            let ran = both.same(&sql);
+            assert!(ran.rows.is_ok(), "{sql}: {:?}", ran.rows);
+            dropped += usize::from(ran.plan.contains("WindowTopExec"));
+        }
+    }
+    // Dropping rows is given up where windows have one row, and where each row is better than those
+    // before it.
+    let both = Both::new().table("rows", &[rows(600_000, 9, &mut numbers)]);
+    for over in ["PARTITION BY id ORDER BY o", "ORDER BY id DESC"] {
+        let ran = both.same(&format!(
+            "SELECT sum(id), count(*), sum(a) FROM (SELECT id, rank() OVER ({over}) AS a FROM rows) WHERE a <= 3"
+        ));
+        assert!(ran.plan.contains("WindowTopExec"), "{}", ran.plan);
+    }
+    assert!(dropped > 60, "{dropped} of 80 plans have the operator");
+}
+
+#[test]
+fn rows_are_not_dropped_below_windows_that_need_all() {
+    let mut numbers = Numbers::of_this_run();
+    let both = Both::new().table("rows", &[rows(3_000, 5, &mut numbers)]);
+    for (window, limit) in [
+        ("dense_rank() OVER (PARTITION BY p ORDER BY o)", "a <= 3"),
+        ("rank() OVER (PARTITION BY p ORDER BY o)", "a >= 3"),
+        (
+            "rank() OVER (PARTITION BY p ORDER BY o)",
+            "a <= 3 OR id < 9",
+        ),
+        ("rank() OVER (PARTITION BY p ORDER BY o)", "a <= id"),
+        ("sum(n) OVER (PARTITION BY p ORDER BY o)", "a <= 3"),
+        (
+            "rank() OVER (PARTITION BY p ORDER BY o), sum(n) OVER (PARTITION BY p)",
+            "a <= 3",
+        ),
+    ] {
+        let (first, rest) = window.split_once("), ").unwrap_or((window, ""));
+        let rest = match rest {
+            "" => String::new(),
+            rest => format!(", {rest} AS b"),
+        };
+        let first = first.trim_end_matches(')');
+        let ran = both.same(&format!(
+            "SELECT * FROM (SELECT id, {first}) AS a{rest} FROM rows) WHERE {limit}"
+        ));
+        assert!(
+            !ran.plan.contains("WindowTopExec"),
+            "{window}: {}",
+            ran.plan
+        );
+    }
+}
+
 #[test]
 fn other_windows_are_left_to_datafusion() {
     let mut numbers = Numbers::of_this_run();

@@ -27,6 +27,11 @@ impl ExpandCursor {
     pub fn finished(&self, probe_rows: usize) -> bool {
         self.probe >= probe_rows
     }
+
+    /// The first probe row whose pairs have not all been returned.
+    pub fn probe_row(&self) -> usize {
+        self.probe
+    }
 }
 
 impl<'a> Links<'a> {

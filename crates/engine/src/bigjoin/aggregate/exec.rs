@@ -3,9 +3,9 @@
 //! It wraps the `AggregateExec` that it replaces and answers all planning questions from it. With a
 //! finite memory limit it runs that operator, because DataFusion's can spill and this one cannot.
 
+use super::codes::is_supported;
 use super::groups::Groups;
 use super::stream::{Aggregate, AggregatePlan, AggregateStream, SkipWhen};
-use crate::bigjoin::keys::{MAX_COLUMNS, is_key_type};
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -24,7 +24,7 @@ use datafusion::physical_plan::{
 use std::fmt;
 use std::sync::Arc;
 
-/// A group-by on one or two integer-like keys with many groups; see the module documentation.
+/// A group-by with many groups; see the module documentation.
 pub struct BigAggregateExec {
     /// The replaced aggregation; answers the planner's questions and runs where memory is limited.
     aggregate: Arc<dyn ExecutionPlan>,
@@ -159,7 +159,7 @@ impl ExecutionPlan for BigAggregateExec {
             return self.aggregate.execute(partition, context);
         }
         let plan = self.plan(&context)?;
-        let groups = Groups::new(plan.keys.len());
+        let groups = Groups::new(plan.key_types.clone());
         // DataFusion's own consumer name, so that memory errors read the same.
         let reservation = MemoryConsumer::new(format!("GroupedHashAggregateStream[{partition}]"))
             .register(context.memory_pool());
@@ -240,8 +240,8 @@ pub(super) fn unsupported(aggregate: &AggregateExec) -> Result<Option<String>> {
     if !keys.is_single() || keys.has_grouping_set() {
         return Ok(Some("it has grouping sets".into()));
     }
-    if !(1..=MAX_COLUMNS).contains(&keys.expr().len()) {
-        return Ok(Some(format!("{} group columns", keys.expr().len())));
+    if keys.expr().is_empty() {
+        return Ok(Some("it has one group".into()));
     }
     if *aggregate.mode() == AggregateMode::PartialReduce {
         return Ok(Some("it only combines states".into()));
@@ -260,7 +260,7 @@ pub(super) fn unsupported(aggregate: &AggregateExec) -> Result<Option<String>> {
     let input = aggregate.input().schema();
     for key in keys.input_exprs() {
         let data_type = key.data_type(&input)?;
-        if !is_key_type(&data_type) {
+        if !is_supported(&data_type) {
             return Ok(Some(format!("a group column of type {data_type}")));
         }
     }

@@ -1,345 +1,393 @@
 //! Maps group keys to dense group numbers and back.
 //!
-//! Keys are packed into 64 bits and looked up in batches in `kernels::hash::GroupTable`. Keys that
-//! do not fit (NULLs, two columns of more than 32 bits) go to an ordinary hash map; they are
-//! expected to be rare.
+//! Columns become codes ([`KeyCoder`]), the codes of a row one or several 64-bit keys ([`levels`]),
+//! and keys are numbered in batches ([`Numbers`]). Codes have as many bits as the values so far
+//! need and some room. When a batch has values outside, all groups get new codes and keep their
+//! numbers.
 
-use crate::bigjoin::keys::KeyColumns;
-use crate::bigjoin::storage::Storage;
-use arrow::array::{ArrayRef, PrimitiveArray};
-use arrow::buffer::NullBuffer;
-use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Date64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
-use datafusion::common::{Result, exec_err, internal_err};
-use std::collections::HashMap;
-use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
-use tierloom_kernels::hash::{Bucket, GroupTable, Layout, NONE};
+use super::codes::{Decoder, KeyCoder, KeyValues};
+use super::layout::{Field, levels};
+use super::numbers::Numbers;
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, internal_err};
+use std::ops::Range;
 
-/// Initial capacity: a table of 256 KiB.
-const FIRST_GROUPS: usize = 12 << 10;
-
-/// A storage viewed as hash buckets.
-struct Buckets {
-    storage: Storage,
-    len: usize,
-}
-
-impl Deref for Buckets {
-    type Target = [Bucket];
-    fn deref(&self) -> &[Bucket] {
-        &Bucket::slice(self.storage.bytes())[..self.len]
-    }
-}
-
-impl DerefMut for Buckets {
-    fn deref_mut(&mut self) -> &mut [Bucket] {
-        &mut Bucket::slice_mut(self.storage.bytes_mut())[..self.len]
-    }
-}
-
-fn empty(layout: Layout) -> GroupTable<Buckets> {
-    let storage = Storage::zeroed(layout.size_bytes());
-    let len = layout.buckets();
-    GroupTable::new(layout, Buckets { storage, len })
-}
-
-/// A key that does not fit the table: it has a NULL, or a column of two that exceeds 32 bits.
-type OddKey = [Option<i64>; 2];
+/// Largest code, in bits, of a column that shares several keys with others.
+const MAX_SHARED_BITS: u32 = 32;
 
 /// The groups seen so far, numbered in order of appearance.
-pub(super) struct Groups {
-    table: GroupTable<Buckets>,
-    columns: usize,
-    /// Packed key by group number; arbitrary for odd groups.
-    packed_keys: Vec<u64>,
-    odd: HashMap<OddKey, u32>,
-    /// Numbers and keys of the odd groups, ascending.
-    odd_groups: Vec<(u32, OddKey)>,
-    packed: Vec<u64>,
-    rows: Vec<u32>,
+pub(crate) struct Groups {
+    types: Vec<DataType>,
+    coders: Vec<KeyCoder>,
+    /// None before the first batch, and where the only column numbers its values itself.
+    levels: Vec<Level>,
+    scratch: RowKeys,
+}
+
+/// Numbers keys that are made of codes and of the number that the level before has given.
+struct Level {
+    fields: Vec<Field>,
+    numbers: Numbers,
+}
+
+#[derive(Default)]
+struct RowKeys {
+    keys: Vec<u64>,
     numbers: Vec<u32>,
 }
 
 impl Groups {
-    /// Creates an empty table for keys of one or two columns.
-    pub fn new(columns: usize) -> Self {
+    /// No groups yet of columns of these types.
+    pub fn new(types: Vec<DataType>) -> Self {
         Self {
-            table: empty(Layout::for_keys(FIRST_GROUPS)),
-            columns,
-            packed_keys: Vec::new(),
-            odd: HashMap::new(),
-            odd_groups: Vec::new(),
-            packed: Vec::new(),
-            rows: Vec::new(),
-            numbers: Vec::new(),
+            coders: types.iter().map(KeyCoder::new).collect(),
+            types,
+            levels: Vec::new(),
+            scratch: RowKeys::default(),
         }
     }
 
     /// Number of groups.
     pub fn len(&self) -> usize {
-        self.packed_keys.len()
+        match (self.levels.last(), &self.coders[..]) {
+            (Some(level), _) => level.numbers.len(),
+            (None, [only]) => only.numbers(),
+            _ => 0,
+        }
     }
 
-    /// Bytes of table and keys, for the memory pool.
+    /// Bytes of tables and keys, for the memory pool.
     pub fn size_bytes(&self) -> usize {
-        self.table.size_bytes() + self.packed_keys.capacity() * 8 + self.odd_groups.capacity() * 64
+        let levels = self.levels.iter().map(|level| level.numbers.size_bytes());
+        levels.sum::<usize>() + self.coders.iter().map(KeyCoder::size_bytes).sum::<usize>()
     }
 
     /// Writes the group number of each row to `groups`.
-    pub fn assign(&mut self, keys: &KeyColumns, groups: &mut Vec<usize>) -> Result<()> {
-        let rows = keys.rows();
-        // Every row may be a new group, and the highest number is reserved for "none".
-        if self.len() + rows >= NONE as usize {
-            return exec_err!(
-                "a group-by has more than {} groups: run it without BigAggregateRule",
-                self.len()
-            );
+    ///
+    /// # Errors
+    /// If there are 2^32 groups.
+    pub fn assign(&mut self, columns: &[ArrayRef], groups: &mut Vec<usize>) -> Result<()> {
+        let coders = self.coders.iter_mut();
+        let values = coders
+            .zip(columns)
+            .map(|(coder, column)| coder.read(column))
+            .collect::<Result<Vec<_>>>()?;
+        if !self.is_direct() && !self.holds(&values) {
+            self.arrange(&values)?;
         }
+        let coders = self.coders.iter_mut();
+        let codes = coders
+            .zip(values)
+            .map(|(coder, values)| coder.encode(values))
+            .collect::<Result<Vec<_>>>()?;
         groups.clear();
-        let all = self.pack(keys);
-        if all {
-            self.assign_packed();
-            groups.extend(self.numbers.iter().map(|n| *n as usize));
-            self.check();
+        if let (true, [codes]) = (self.is_direct(), &codes[..]) {
+            groups.extend(codes.iter().map(|code| *code as usize));
             return Ok(());
         }
-        groups.resize(rows, usize::MAX);
-        self.assign_packed();
-        for (row, number) in self.rows.iter().zip(&self.numbers) {
-            groups[*row as usize] = *number as usize;
-        }
-        for (row, group) in groups.iter_mut().enumerate() {
-            if *group == usize::MAX {
-                *group = self.odd(keys.key(row)) as usize;
-            }
-        }
-        self.check();
+        self.number(&codes)?;
+        groups.extend(self.scratch.numbers.iter().map(|n| *n as usize));
         Ok(())
     }
 
-    /// Checks that every group has exactly one key, in the table or in the list of odd keys.
-    fn check(&self) {
-        assert_eq!(
-            self.table.groups(),
-            self.packed_keys.len(),
-            "numbers given and keys of groups"
-        );
-        assert_eq!(self.odd.len(), self.odd_groups.len(), "odd groups");
+    /// Whether the numbers of the only column are the groups.
+    fn is_direct(&self) -> bool {
+        matches!(&self.coders[..], [only] if only.numbers_values())
     }
 
-    /// Packs the keys that fit; returns whether all did.
-    ///
-    /// If not, `rows` has the rows of the packed ones.
-    fn pack(&mut self, keys: &KeyColumns) -> bool {
-        self.packed.clear();
-        self.rows.clear();
-        if self.columns == 1 {
-            let column = keys.column(0);
-            let Some(nulls) = keys.nulls() else {
-                self.packed.extend(column.iter().map(|v| *v as u64));
-                return true;
-            };
-            for row in nulls.valid_indices() {
-                self.packed.push(column[row] as u64);
-                self.rows.push(row as u32);
-            }
-            return false;
-        }
-        let (first, second) = (keys.column(0), keys.column(1));
-        let fits = |v: i64| i32::try_from(v).is_ok();
-        let pack = |a: i64, b: i64| ((a as u32 as u64) << 32) | b as u32 as u64;
-        let narrow = first.iter().zip(second).all(|(a, b)| fits(*a) & fits(*b));
-        if narrow && keys.nulls().is_none() {
-            let pairs = first.iter().zip(second);
-            self.packed.extend(pairs.map(|(a, b)| pack(*a, *b)));
-            return true;
-        }
-        for (row, (a, b)) in first.iter().zip(second).enumerate() {
-            if keys.is_valid(row) && fits(*a) && fits(*b) {
-                self.packed.push(pack(*a, *b));
-                self.rows.push(row as u32);
-            }
-        }
-        false
+    /// Whether there is a code for all these values.
+    fn holds(&self, values: &[KeyValues]) -> bool {
+        let mut fields = self.levels.iter().flat_map(|level| &level.fields);
+        !self.levels.is_empty()
+            && fields.all(|f| self.coders[f.column].holds(&values[f.column], f.bits))
     }
 
-    fn assign_packed(&mut self) {
-        self.numbers.resize(self.packed.len(), 0);
-        let mut done = 0;
-        while done < self.packed.len() {
-            done += self.table.assign(
-                &self.packed[done..],
-                &mut self.numbers[done..],
-                &mut self.packed_keys,
-            );
-            if done < self.packed.len() {
-                self.grow();
+    /// Numbers rows by their codes; the numbers are in `scratch`.
+    fn number(&mut self, codes: &[Vec<u64>]) -> Result<()> {
+        let RowKeys { keys, numbers } = &mut self.scratch;
+        numbers.clear();
+        numbers.resize(codes.first().map_or(0, Vec::len), 0);
+        for level in &mut self.levels {
+            keys.clear();
+            keys.extend(numbers.iter().map(|n| u64::from(*n)));
+            for field in &level.fields {
+                let codes = &codes[field.column];
+                keys.iter_mut()
+                    .zip(codes)
+                    .for_each(|(key, code)| *key |= code << field.shift);
             }
+            level.numbers.assign(keys, numbers)?;
         }
+        Ok(())
     }
 
-    /// Grows the table fourfold, or more if a segment overflows because keys hash unevenly.
-    fn grow(&mut self) {
-        // Odd groups have numbers but no entry in the table.
-        let skipped: Vec<u32> = self.odd_groups.iter().map(|(number, _)| *number).collect();
-        // A factor of four bounds all reinsertions together by a third of the final number of keys.
-        let mut keys = self.table.capacity() * 4;
-        loop {
-            // The seed changes with the size, so that keys that collide in one attempt are spread
-            // in the next.
-            let layout = Layout::for_keys(keys).with_seed(keys as u64);
-            let mut larger = empty(layout);
-            if larger.refill(&self.packed_keys, &skipped) {
-                self.table = larger;
-                return;
-            }
-            keys *= 2;
+    /// Gives the columns codes that hold `values` and those of all groups.
+    fn arrange(&mut self, values: &[KeyValues]) -> Result<()> {
+        let groups = self.len();
+        let mut codes = codes_of(&self.levels, self.coders.len(), 0..groups);
+        let old: Vec<Vec<Option<i64>>> = self
+            .coders
+            .iter()
+            .zip(&codes)
+            .map(|(coder, codes)| codes.iter().map(|code| coder.integer(*code)).collect())
+            .collect();
+        let ranges: Vec<Option<(i64, i64)>> = old.iter().map(|old| range_of(old)).collect();
+        let needed = self.narrow(values, &ranges);
+        if self.is_direct() {
+            self.levels.clear();
+            return self.coders[0].number_all(&old[0]);
         }
-    }
-
-    fn odd(&mut self, key: OddKey) -> u32 {
-        if let Some(number) = self.odd.get(&key) {
-            return *number;
-        }
-        // Odd groups take numbers of the table, so that accumulators see one dense range.
-        let number = self.table.skip_number();
-        // Keeps `packed_keys` indexed by group number.
-        self.packed_keys.push(0);
-        self.odd.insert(key, number);
-        self.odd_groups.push((number, key));
-        number
-    }
-
-    /// The key columns of all groups in the order of their numbers.
-    pub fn emit(self, types: &[DataType]) -> Result<Vec<ArrayRef>> {
-        let keys = &self.packed_keys;
-        let mut columns: Vec<Vec<i64>> = if self.columns == 1 {
-            vec![keys.iter().map(|k| *k as i64).collect()]
-        } else {
-            vec![
-                keys.iter().map(|k| i64::from((k >> 32) as i32)).collect(),
-                keys.iter().map(|k| i64::from(*k as i32)).collect(),
-            ]
-        };
-        let mut nulls: Vec<Option<Vec<bool>>> = vec![None; self.columns];
-        for (number, key) in &self.odd_groups {
-            for ((column, nulls), value) in columns.iter_mut().zip(&mut nulls).zip(key) {
-                match value {
-                    Some(value) => column[*number as usize] = *value,
-                    None => {
-                        nulls.get_or_insert_with(|| vec![true; keys.len()])[*number as usize] =
-                            false;
-                    }
-                }
-            }
-        }
-        columns
+        self.levels = levels(&needed)
             .into_iter()
-            .zip(nulls)
-            .zip(types)
-            .map(|((values, nulls), data_type)| {
-                array(data_type, values, nulls.map(NullBuffer::from))
+            .map(|fields| Level {
+                fields,
+                numbers: Numbers::for_keys(groups),
             })
+            .collect();
+        for field in self.levels.iter().flat_map(|level| &level.fields) {
+            let column = field.column;
+            let coder = &mut self.coders[column];
+            if let Some(span) = coder.span(&values[column], ranges[column], field.bits) {
+                *coder = KeyCoder::Span(span);
+            }
+            coder.recode(&old[column], &mut codes[column])?;
+        }
+        if groups > 0 {
+            self.number(&codes)?;
+            let mut numbers = self.scratch.numbers.iter().zip(0..);
+            if !numbers.all(|(number, group)| *number == group) {
+                return internal_err!("groups got other numbers with new codes");
+            }
+        }
+        Ok(())
+    }
+
+    /// The bits that each column needs, after columns too wide for one key have become numbers.
+    fn narrow(&mut self, values: &[KeyValues], ranges: &[Option<(i64, i64)>]) -> Vec<u32> {
+        let needed = |coders: &[KeyCoder]| -> Vec<u32> {
+            let columns = coders.iter().zip(values).zip(ranges);
+            columns.map(|((c, v), range)| c.bits(v, *range)).collect()
+        };
+        let first = needed(&self.coders);
+        if first.iter().sum::<u32>() <= 64 {
+            return first;
+        }
+        for (coder, bits) in self.coders.iter_mut().zip(first) {
+            if bits > MAX_SHARED_BITS {
+                coder.make_numbers();
+            }
+        }
+        needed(&self.coders)
+    }
+
+    /// The groups, to be converted back to columns.
+    pub(super) fn into_keys(self) -> GroupKeys {
+        let groups = self.len();
+        let decoders = self.coders.into_iter().map(KeyCoder::into_decoder);
+        GroupKeys {
+            groups,
+            types: self.types,
+            decoders: decoders.collect(),
+            levels: self.levels,
+        }
+    }
+}
+
+/// The key columns of all groups in the order of their numbers.
+pub(super) struct GroupKeys {
+    groups: usize,
+    types: Vec<DataType>,
+    decoders: Vec<Decoder>,
+    levels: Vec<Level>,
+}
+
+impl GroupKeys {
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.groups
+    }
+
+    /// The columns of some groups.
+    pub fn columns(&self, groups: Range<usize>) -> Result<Vec<ArrayRef>> {
+        let codes = codes_of(&self.levels, self.decoders.len(), groups);
+        let columns = self.decoders.iter().zip(&codes).zip(&self.types);
+        columns
+            .map(|((decoder, codes), data_type)| decoder.decode(codes, data_type))
             .collect()
     }
 }
 
-/// Converts integers back to an array of the key's type; the inverse of [`KeyColumns::evaluate`].
-fn array(data_type: &DataType, values: Vec<i64>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-    fn of<T: ArrowPrimitiveType>(
-        data_type: &DataType,
-        values: Vec<i64>,
-        nulls: Option<NullBuffer>,
-        narrow: impl Fn(i64) -> T::Native,
-    ) -> ArrayRef {
-        let values = values.into_iter().map(narrow).collect();
-        let array = PrimitiveArray::<T>::new(values, nulls);
-        Arc::new(array.with_data_type(data_type.clone()))
+/// The codes of some groups by column.
+fn codes_of(levels: &[Level], columns: usize, groups: Range<usize>) -> Vec<Vec<u64>> {
+    let numbers = groups.map(|group| group as u64);
+    let mut numbers: Vec<u64> = numbers.collect();
+    if levels.is_empty() {
+        return vec![numbers; columns];
     }
-    let t = data_type;
-    // The values came from columns of this type, so narrowing loses nothing.
-    Ok(match data_type {
-        DataType::Int8 => of::<Int8Type>(t, values, nulls, |v| v as i8),
-        DataType::Int16 => of::<Int16Type>(t, values, nulls, |v| v as i16),
-        DataType::Int32 => of::<Int32Type>(t, values, nulls, |v| v as i32),
-        DataType::Int64 => of::<Int64Type>(t, values, nulls, |v| v),
-        DataType::UInt8 => of::<UInt8Type>(t, values, nulls, |v| v as u8),
-        DataType::UInt16 => of::<UInt16Type>(t, values, nulls, |v| v as u16),
-        DataType::UInt32 => of::<UInt32Type>(t, values, nulls, |v| v as u32),
-        DataType::UInt64 => of::<UInt64Type>(t, values, nulls, |v| v as u64),
-        DataType::Date32 => of::<Date32Type>(t, values, nulls, |v| v as i32),
-        DataType::Date64 => of::<Date64Type>(t, values, nulls, |v| v),
-        DataType::Timestamp(TimeUnit::Second, _) => {
-            of::<TimestampSecondType>(t, values, nulls, |v| v)
+    let mut codes = vec![Vec::new(); columns];
+    for level in levels.iter().rev() {
+        let keys = level.numbers.keys();
+        numbers
+            .iter_mut()
+            .for_each(|number| *number = keys[*number as usize]);
+        for field in &level.fields {
+            codes[field.column] = numbers.iter().map(|key| field.code(*key)).collect();
         }
-        DataType::Timestamp(TimeUnit::Millisecond, _) => {
-            of::<TimestampMillisecondType>(t, values, nulls, |v| v)
-        }
-        DataType::Timestamp(TimeUnit::Microsecond, _) => {
-            of::<TimestampMicrosecondType>(t, values, nulls, |v| v)
-        }
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            of::<TimestampNanosecondType>(t, values, nulls, |v| v)
-        }
-        other => return internal_err!("{other} is no type of an integer key"),
-    })
+        // What is left is the number of the level before.
+        numbers
+            .iter_mut()
+            .for_each(|key| *key &= u64::from(u32::MAX));
+    }
+    codes
+}
+
+fn range_of(values: &[Option<i64>]) -> Option<(i64, i64)> {
+    let valid = values.iter().flatten();
+    Some((*valid.clone().min()?, *valid.max()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Array, Int64Array, RecordBatch};
-    use arrow::datatypes::{Field, Schema};
-    use datafusion::physical_expr::expressions::Column;
+    use arrow::array::{Array, Int64Array, StringArray, StringViewArray};
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+    use std::sync::Arc;
 
-    /// Group numbers of the rows and key columns of the groups.
-    fn grouped(columns: &[Vec<Option<i64>>]) -> (Vec<usize>, Vec<ArrayRef>) {
-        let fields: Vec<Field> = (0..columns.len())
-            .map(|i| Field::new(format!("c{i}"), DataType::Int64, true))
-            .collect();
-        let arrays = columns
-            .iter()
-            .map(|c| Arc::new(Int64Array::from(c.clone())) as ArrayRef);
-        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays.collect()).unwrap();
-        let on: Vec<_> = (0..columns.len())
-            .map(|i| Arc::new(Column::new(&format!("c{i}"), i)) as _)
-            .collect();
-        let mut groups = Groups::new(columns.len());
+    type Row = (Option<i64>, Option<i64>, Option<String>, Option<i64>);
+
+    /// Group numbers of the rows, and the rows as the groups give them back.
+    fn grouped(rows: &[Row], batch: usize) -> (Vec<usize>, Vec<Row>) {
+        let types = vec![
+            DataType::Int64,
+            DataType::Int64,
+            DataType::Utf8,
+            DataType::Int64,
+        ];
+        let mut groups = Groups::new(types);
         let (mut all, mut some) = (Vec::new(), Vec::new());
-        for start in (0..batch.num_rows()).step_by(1000) {
-            let part = batch.slice(start, 1000.min(batch.num_rows() - start));
-            let keys = KeyColumns::evaluate(&on, &part).unwrap();
-            groups.assign(&keys, &mut some).unwrap();
+        for rows in rows.chunks(batch) {
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(rows.iter().map(|r| r.0).collect::<Int64Array>()),
+                Arc::new(rows.iter().map(|r| r.1).collect::<Int64Array>()),
+                Arc::new(rows.iter().map(|r| r.2.clone()).collect::<StringArray>()),
+                Arc::new(rows.iter().map(|r| r.3).collect::<Int64Array>()),
+            ];
+            groups.assign(&columns, &mut some).unwrap();
             all.extend_from_slice(&some);
         }
-        let types = vec![DataType::Int64; columns.len()];
-        (all, groups.emit(&types).unwrap())
+        let keys = groups.into_keys();
+        let columns = keys.columns(0..keys.len()).unwrap();
+        let integer = |column: usize, group| {
+            let column = columns[column].as_any();
+            let column = column.downcast_ref::<Int64Array>().unwrap();
+            column.is_valid(group).then(|| column.value(group))
+        };
+        let texts = columns[2].as_any().downcast_ref::<StringArray>().unwrap();
+        let of = |group: &usize| {
+            let text = texts.is_valid(*group).then(|| texts.value(*group).into());
+            let (a, b) = (integer(0, *group), integer(1, *group));
+            (a, b, text, integer(3, *group))
+        };
+        let rows = all.iter().map(of).collect();
+        (all, rows)
+    }
+
+    /// Integers near zero, near the ends and anywhere, so that codes are rearranged.
+    fn integers() -> impl Strategy<Value = Option<i64>> {
+        prop_oneof![
+            1 => Just(None),
+            8 => (-3..20_i64).prop_map(Some),
+            3 => (0..3_i64).prop_map(|v| Some(v << 31)),
+            1 => prop_oneof![Just(i64::MIN), Just(i64::MAX), any::<i64>()].prop_map(Some),
+        ]
+    }
+
+    fn texts() -> impl Strategy<Value = Option<String>> {
+        prop_oneof![
+            1 => Just(None),
+            4 => "[a-c]{0,2}".prop_map(Some),
+            2 => "[ab]{7,9}".prop_map(Some),
+            2 => "[ä-ü]{10}[ab]{2}".prop_map(Some),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn equal_rows_and_no_others_share_a_group_whatever_the_values_need(
+            rows in prop::collection::vec((integers(), integers(), texts(), integers()), 1..300),
+            narrow in 0..3_usize,
+            batch in 1..50_usize,
+        ) {
+            let keep = |(a, b, c, d): Row| match narrow {
+                0 => (a, b, c, d),
+                1 => (a, None, c, None),
+                _ => (a, Some(1), None, None),
+            };
+            let rows: Vec<Row> = rows.into_iter().map(keep).collect();
+            let (groups, back) = grouped(&rows, batch);
+            prop_assert_eq!(&back, &rows);
+            let mut of_row: HashMap<&Row, usize> = HashMap::new();
+            for (row, group) in rows.iter().zip(&groups) {
+                prop_assert_eq!(*of_row.entry(row).or_insert(*group), *group);
+            }
+            let distinct: std::collections::HashSet<_> = groups.iter().collect();
+            prop_assert_eq!(distinct.len(), of_row.len());
+        }
     }
 
     #[test]
-    fn null_wide_and_many_keys_keep_their_groups_apart() {
-        let some = |row: i64| (row % 7 != 0).then_some(row % 40_000);
-        let wide = |row: i64| (row % 11 != 0).then_some((row % 50) << 40);
-        let rows = 0..90_000_i64;
-        let one = vec![rows.clone().map(some).collect::<Vec<_>>()];
-        let two = vec![one[0].clone(), rows.map(wide).collect()];
-        for columns in [one, two] {
-            let (groups, keys) = grouped(&columns);
-            let mut seen: HashMap<Vec<Option<i64>>, usize> = HashMap::new();
-            for (row, group) in groups.iter().enumerate() {
-                let key: Vec<Option<i64>> = columns.iter().map(|c| c[row]).collect();
-                for (value, column) in key.iter().zip(&keys) {
-                    let column = column.as_any().downcast_ref::<Int64Array>().unwrap();
-                    let there = column.is_valid(*group).then(|| column.value(*group));
-                    assert_eq!(there, *value, "row {row}");
-                }
-                assert_eq!(*seen.entry(key).or_insert(*group), *group, "row {row}");
-            }
-            assert_eq!(seen.len(), keys[0].len());
+    fn one_column_numbers_itself_when_its_values_need_all_bits() {
+        let batches = [
+            vec![Some(5), None, Some(6)],
+            vec![Some(i64::MAX), Some(5), Some(i64::MIN), None],
+        ];
+        let mut groups = Groups::new(vec![DataType::Int64]);
+        let mut numbers = Vec::new();
+        let mut all = Vec::new();
+        for batch in batches {
+            let column: ArrayRef = Arc::new(Int64Array::from(batch));
+            groups.assign(&[column], &mut numbers).unwrap();
+            all.extend_from_slice(&numbers);
         }
+        assert_eq!(all[..3], [0, 1, 2]);
+        assert_eq!([all[4], all[6]], [0, 1]);
+        let keys = groups.into_keys();
+        assert_eq!(keys.len(), 5);
+        let columns = keys.columns(0..5).unwrap();
+        let column = columns[0].as_any().downcast_ref::<Int64Array>().unwrap();
+        let back: Vec<_> = all.iter().map(|group| column.iter().nth(*group)).collect();
+        let rows = [
+            Some(5),
+            None,
+            Some(6),
+            Some(i64::MAX),
+            Some(5),
+            Some(i64::MIN),
+            None,
+        ];
+        assert_eq!(back, rows.map(Some));
+    }
+
+    #[test]
+    fn many_groups_of_strings_grow_the_tables() {
+        let text = |row: usize| format!("customer {:07}", row % 70_000);
+        let mut groups = Groups::new(vec![DataType::Utf8View]);
+        let mut numbers = Vec::new();
+        for start in (0..200_000).step_by(8192) {
+            let rows = start..(start + 8192).min(200_000);
+            let column = StringViewArray::from_iter_values(rows.clone().map(text));
+            groups.assign(&[Arc::new(column)], &mut numbers).unwrap();
+            let expected: Vec<usize> = rows.map(|row| row % 70_000).collect();
+            assert_eq!(numbers, expected);
+        }
+        let keys = groups.into_keys();
+        let columns = keys.columns(69_000..70_000).unwrap();
+        let column = columns[0]
+            .as_any()
+            .downcast_ref::<StringViewArray>()
+            .unwrap();
+        assert_eq!(column.value(999), text(69_999));
     }
 }

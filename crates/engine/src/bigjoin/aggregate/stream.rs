@@ -4,8 +4,7 @@
 //! as rows stops grouping and passes rows on as states, as DataFusion's operator does.
 
 use super::NAME;
-use super::groups::Groups;
-use crate::bigjoin::keys::KeyColumns;
+use super::groups::{GroupKeys, Groups};
 use crate::breakdown::guarded;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
@@ -53,13 +52,23 @@ enum AggregateState {
     Done,
 }
 
+/// Output of any size, and the number of rows already returned.
+enum Ready {
+    Batch(RecordBatch, usize),
+    /// Keys become columns piece by piece, so that they do not exist twice.
+    Groups {
+        keys: GroupKeys,
+        values: Vec<ArrayRef>,
+        sent: usize,
+    },
+}
+
 pub(super) struct AggregateStream {
     plan: AggregatePlan,
     input: SendableRecordBatchStream,
     aggregates: Vec<Aggregate>,
     state: AggregateState,
-    /// A batch of any size that is ready for output, and the number of its rows already returned.
-    ready: Option<(RecordBatch, usize)>,
+    ready: Option<Ready>,
     input_rows: usize,
     numbers: Vec<usize>,
     reservation: MemoryReservation,
@@ -94,7 +103,7 @@ impl AggregateStream {
     /// The next batch of groups, at most `batch_rows` rows.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if let Some(batch) = self.next_slice() {
+            if let Some(batch) = self.next_slice()? {
                 self.metrics.record_output(batch.num_rows());
                 return Ok(Some(batch));
             }
@@ -118,22 +127,44 @@ impl AggregateStream {
         }
     }
 
-    fn next_slice(&mut self) -> Option<RecordBatch> {
-        let (batch, sent) = self.ready.take()?;
-        let rows = self.plan.batch_rows.min(batch.num_rows() - sent);
-        if rows == 0 {
-            return None;
+    fn next_slice(&mut self) -> Result<Option<RecordBatch>> {
+        let limit = self.plan.batch_rows;
+        match &mut self.ready {
+            None => return Ok(None),
+            Some(Ready::Batch(batch, sent)) => {
+                let rows = limit.min(batch.num_rows() - *sent);
+                let slice = batch.slice(*sent, rows);
+                *sent += rows;
+                if rows > 0 {
+                    return Ok(Some(slice));
+                }
+            }
+            Some(Ready::Groups { keys, values, sent }) => {
+                let rows = limit.min(keys.len() - *sent);
+                let time = self.metrics.elapsed_compute().clone();
+                let _timer = time.timer();
+                if rows > 0 {
+                    let mut columns = guarded(NAME, || keys.columns(*sent..*sent + rows))?;
+                    columns.extend(values.iter().map(|values| values.slice(*sent, rows)));
+                    *sent += rows;
+                    let schema = Arc::clone(&self.plan.schema);
+                    return Ok(Some(RecordBatch::try_new(schema, columns)?));
+                }
+            }
         }
-        let slice = batch.slice(sent, rows);
-        self.ready = Some((batch, sent + rows));
-        Some(slice)
+        self.ready = None;
+        // All groups belong to the consumer now.
+        if !matches!(self.state, AggregateState::Reading(_)) {
+            self.reservation.try_resize(0)?;
+        }
+        Ok(None)
     }
 
     fn take_in(&mut self, batch: &RecordBatch) -> Result<()> {
         let AggregateState::Reading(groups) = &mut self.state else {
             return self.pass_on(batch);
         };
-        let keys = KeyColumns::evaluate(&self.plan.keys, batch)?;
+        let keys = evaluated(&self.plan.keys, batch)?;
         groups.assign(&keys, &mut self.numbers)?;
         let total = groups.len();
         for aggregate in &mut self.aggregates {
@@ -174,10 +205,7 @@ impl AggregateStream {
     /// Converts each row of a batch to its own state, without grouping.
     fn pass_on(&mut self, batch: &RecordBatch) -> Result<()> {
         self.skipped_rows.add(batch.num_rows());
-        let mut columns: Vec<ArrayRef> = Vec::new();
-        for key in &self.plan.keys {
-            columns.push(key.evaluate(batch)?.into_array(batch.num_rows())?);
-        }
+        let mut columns = evaluated(&self.plan.keys, batch)?;
         for aggregate in &self.aggregates {
             let (values, filter) = evaluate(aggregate, batch)?;
             columns.extend(
@@ -187,7 +215,7 @@ impl AggregateStream {
             );
         }
         let batch = RecordBatch::try_new(Arc::clone(&self.plan.schema), columns)?;
-        self.ready = Some((batch, 0));
+        self.ready = Some(Ready::Batch(batch, 0));
         Ok(())
     }
 
@@ -196,32 +224,37 @@ impl AggregateStream {
         if groups.len() == 0 {
             return Ok(());
         }
-        let mut columns = groups.emit(&self.plan.key_types)?;
+        let keys = groups.into_keys();
+        let mut values = Vec::new();
         for aggregate in &mut self.aggregates {
             if self.plan.finishes {
-                columns.push(aggregate.accumulator.evaluate(EmitTo::All)?);
+                values.push(aggregate.accumulator.evaluate(EmitTo::All)?);
             } else {
-                columns.extend(aggregate.accumulator.state(EmitTo::All)?);
+                values.extend(aggregate.accumulator.state(EmitTo::All)?);
             }
         }
-        // The accumulators have handed out their state, and the batch belongs to the consumer.
-        self.reservation.try_resize(0)?;
-        let batch = RecordBatch::try_new(Arc::clone(&self.plan.schema), columns)?;
-        self.ready = Some((batch, 0));
+        self.ready = Some(Ready::Groups {
+            keys,
+            values,
+            sent: 0,
+        });
         Ok(())
     }
+}
+
+fn evaluated(expressions: &[Arc<dyn PhysicalExpr>], batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    let array = |e: &Arc<dyn PhysicalExpr>| e.evaluate(batch)?.into_array(batch.num_rows());
+    expressions.iter().map(array).collect()
 }
 
 fn evaluate(
     aggregate: &Aggregate,
     batch: &RecordBatch,
 ) -> Result<(Vec<ArrayRef>, Option<BooleanArray>)> {
-    let array = |e: &Arc<dyn PhysicalExpr>| e.evaluate(batch)?.into_array(batch.num_rows());
-    let values = aggregate
-        .arguments
-        .iter()
-        .map(array)
-        .collect::<Result<Vec<_>>>()?;
-    let filter = aggregate.filter.as_ref().map(array).transpose()?;
+    let values = evaluated(&aggregate.arguments, batch)?;
+    let filter = aggregate.filter.as_ref();
+    let filter = filter
+        .map(|f| f.evaluate(batch)?.into_array(batch.num_rows()))
+        .transpose()?;
     Ok((values, filter.map(|f| f.as_boolean().clone())))
 }

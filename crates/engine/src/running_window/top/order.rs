@@ -1,0 +1,137 @@
+//! Values as 64-bit ranks in the order that a sort gives them.
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
+use arrow::compute::SortOptions;
+use arrow::datatypes::{
+    DataType, Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use datafusion::common::{Result, internal_err};
+
+/// Whether [`ranks`] knows the order of this type.
+pub(super) fn has_ranks(data_type: &DataType) -> bool {
+    use DataType::{
+        Date32, Date64, Decimal128, Float32, Float64, LargeUtf8, Timestamp, Utf8, Utf8View,
+    };
+    data_type.is_integer()
+        || matches!(data_type, Float32 | Float64 | Date32 | Date64)
+        || matches!(data_type, Decimal128(_, _) | Timestamp(_, _))
+        || matches!(data_type, Utf8 | LargeUtf8 | Utf8View)
+}
+
+/// A number per row, never greater than that of a row that comes later in the order.
+///
+/// Different values may have the same number.
+pub(super) fn ranks(array: &ArrayRef, options: SortOptions) -> Result<Vec<u64>> {
+    let mut ranks = ascending(array)?;
+    if options.descending {
+        ranks.iter_mut().for_each(|rank| *rank = !*rank);
+    }
+    if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
+        let of_null = if options.nulls_first { 0 } else { u64::MAX };
+        for (rank, valid) in ranks.iter_mut().zip(nulls) {
+            if !valid {
+                *rank = of_null;
+            }
+        }
+    }
+    Ok(ranks)
+}
+
+fn ascending(array: &ArrayRef) -> Result<Vec<u64>> {
+    fn of<T: ArrowPrimitiveType>(array: &ArrayRef, rank: impl Fn(T::Native) -> u64) -> Vec<u64> {
+        let values = array.as_primitive::<T>().values();
+        values.iter().map(|v| rank(*v)).collect()
+    }
+    fn of_strings<'a>(strings: impl Iterator<Item = Option<&'a str>>) -> Vec<u64> {
+        strings.map(|s| s.map_or(0, first_bytes)).collect()
+    }
+    Ok(match array.data_type() {
+        DataType::Int8 => of::<Int8Type>(array, |v| signed(v.into())),
+        DataType::Int16 => of::<Int16Type>(array, |v| signed(v.into())),
+        DataType::Int32 => of::<Int32Type>(array, |v| signed(v.into())),
+        DataType::Int64 => of::<Int64Type>(array, signed),
+        DataType::UInt8 => of::<UInt8Type>(array, u64::from),
+        DataType::UInt16 => of::<UInt16Type>(array, u64::from),
+        DataType::UInt32 => of::<UInt32Type>(array, u64::from),
+        DataType::UInt64 => of::<UInt64Type>(array, |v| v),
+        DataType::Float32 => of::<Float32Type>(array, |v| float(v.into())),
+        DataType::Float64 => of::<Float64Type>(array, float),
+        DataType::Date32 => of::<Date32Type>(array, |v| signed(v.into())),
+        DataType::Date64 => of::<Date64Type>(array, signed),
+        DataType::Timestamp(unit, _) => match unit {
+            TimeUnit::Second => of::<TimestampSecondType>(array, signed),
+            TimeUnit::Millisecond => of::<TimestampMillisecondType>(array, signed),
+            TimeUnit::Microsecond => of::<TimestampMicrosecondType>(array, signed),
+            TimeUnit::Nanosecond => of::<TimestampNanosecondType>(array, signed),
+        },
+        DataType::Decimal128(_, _) => of::<Decimal128Type>(array, |v| {
+            signed(v.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+        }),
+        DataType::Utf8 => of_strings(array.as_string::<i32>().iter()),
+        DataType::LargeUtf8 => of_strings(array.as_string::<i64>().iter()),
+        DataType::Utf8View => of_strings(array.as_string_view().iter()),
+        other => return internal_err!("values of type {other} have no ranks"),
+    })
+}
+
+fn signed(value: i64) -> u64 {
+    value as u64 ^ (1 << 63)
+}
+
+/// The order of `f64::total_cmp`, which sorts have.
+fn float(value: f64) -> u64 {
+    let bits = value.to_bits();
+    // Negative values run backwards.
+    bits ^ if bits >> 63 == 1 { u64::MAX } else { 1 << 63 }
+}
+
+fn first_bytes(value: &str) -> u64 {
+    let bytes = &value.as_bytes()[..value.len().min(8)];
+    let mut padded = [0; 8];
+    padded[..bytes.len()].copy_from_slice(bytes);
+    u64::from_be_bytes(padded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Decimal128Array, Float64Array, Int16Array, StringViewArray};
+    use arrow::compute::sort_to_indices;
+    use std::sync::Arc;
+
+    #[test]
+    fn ranks_never_fall_in_the_order_of_a_sort() {
+        let floats = [-0.0, 0.0, f64::NAN, -f64::NAN, f64::INFINITY, -1.5, 1e-310];
+        let floats = floats.map(Some).into_iter().chain([None, Some(f64::MIN)]);
+        let strings = ["", "a", "abcdefgh", "abcdefghi", "abcdefgg", "ä", "\0"];
+        let strings = strings.map(Some).into_iter().chain([None]);
+        let wide = [i128::MAX, i128::MIN, 0, -1, i64::MAX.into(), 1 << 70];
+        let arrays: [ArrayRef; 4] = [
+            Arc::new(floats.collect::<Float64Array>()),
+            Arc::new(strings.collect::<StringViewArray>()),
+            Arc::new(wide.map(Some).into_iter().collect::<Decimal128Array>()),
+            Arc::new(
+                [None, Some(-5), Some(7), Some(i16::MIN)]
+                    .into_iter()
+                    .collect::<Int16Array>(),
+            ),
+        ];
+        for array in arrays {
+            assert!(has_ranks(array.data_type()));
+            for (descending, nulls_first) in
+                [(false, false), (false, true), (true, false), (true, true)]
+            {
+                let options = SortOptions {
+                    descending,
+                    nulls_first,
+                };
+                let ranks = ranks(&array, options).unwrap();
+                let order = sort_to_indices(&array, Some(options), None).unwrap();
+                let sorted: Vec<u64> = order.values().iter().map(|i| ranks[*i as usize]).collect();
+                assert!(sorted.is_sorted(), "{array:?} {options:?}: {sorted:?}");
+            }
+        }
+    }
+}

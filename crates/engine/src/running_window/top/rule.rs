@@ -1,0 +1,164 @@
+//! Finds windows of which only the first rows are asked for.
+
+use super::super::exec::RunningWindowExec;
+use super::exec::{First, WindowTopExec};
+use crate::breakdown::caught;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::split_conjunction;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
+use std::sync::Arc;
+
+/// Most rows of a window that it keeps. The ranks of all windows are in memory.
+const MAX_KEEP: u64 = 1024;
+
+/// Puts [`WindowTopExec`] below the sorts of windows whose rank or row number is filtered.
+///
+/// Must run after [`super::super::RunningWindows`].
+#[derive(Debug)]
+pub(crate) struct WindowTops;
+
+impl PhysicalOptimizerRule for WindowTops {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let Some(filter) = node.downcast_ref::<FilterExec>() else {
+                return Ok(Transformed::no(node));
+            };
+            let input = caught(|| below_filter(filter)).ok().and_then(Result::ok);
+            Ok(match input.flatten() {
+                Some(input) => Transformed::yes(replace_children_if_necessary(node, vec![input])?),
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "tierloom_window_tops"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The input of a filter with fewer rows to sort; `None` if it does not ask for the first ones.
+fn below_filter(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let bounds = split_conjunction(filter.predicate()).into_iter();
+    for (column, keep) in bounds.filter_map(bound) {
+        if keep <= MAX_KEEP
+            && let Some(input) = with_top(filter.input(), column, keep as usize)?
+        {
+            return Ok(Some(input));
+        }
+    }
+    Ok(None)
+}
+
+/// A column, and the largest number that it may have.
+fn bound(condition: &Arc<dyn PhysicalExpr>) -> Option<(usize, u64)> {
+    let binary = condition.downcast_ref::<BinaryExpr>()?;
+    let (left, right) = (binary.left(), binary.right());
+    let swapped = binary.op().swap();
+    let (column, operator, limit) = match left.downcast_ref::<Column>() {
+        Some(column) => (column, *binary.op(), right),
+        None => (right.downcast_ref::<Column>()?, swapped?, left),
+    };
+    let limit = limit.downcast_ref::<Literal>()?.value();
+    let ScalarValue::UInt64(Some(limit)) =
+        limit.cast_to(&arrow::datatypes::DataType::UInt64).ok()?
+    else {
+        return None;
+    };
+    match operator {
+        Operator::LtEq | Operator::Eq => Some((column.index(), limit)),
+        Operator::Lt => Some((column.index(), limit.checked_sub(1)?)),
+        _ => None,
+    }
+}
+
+/// `plan`, which is a window or renames its columns, with fewer rows to sort.
+fn with_top(
+    plan: &Arc<dyn ExecutionPlan>,
+    column: usize,
+    keep: usize,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let expr = projection.expr()[column].expr.downcast_ref::<Column>();
+        let Some(column) = expr.map(Column::index) else {
+            return Ok(None);
+        };
+        let input = with_top(projection.input(), column, keep)?;
+        return input.map(|i| over(plan, i)).transpose();
+    }
+    // Repartitioned rows are the same rows.
+    if plan.is::<RepartitionExec>()
+        && let [input] = plan.children()[..]
+    {
+        let input = with_top(input, column, keep)?;
+        return input.map(|i| over(plan, i)).transpose();
+    }
+    let Some(window) = plan.downcast_ref::<RunningWindowExec>() else {
+        return Ok(None);
+    };
+    let ([input], Some(ranked)) = (&window.children()[..], window.ranks_in(column)) else {
+        return Ok(None);
+    };
+    // Values of windows without an order do not depend on which rows come first.
+    let Some(order) = ranked.order_by().first() else {
+        return Ok(None);
+    };
+    let first = First {
+        keep,
+        partition: ranked.partition_by().to_vec(),
+        order: order.clone(),
+    };
+    let input = below_sort(input, &first, false)?;
+    input.map(|i| over(plan, i)).transpose()
+}
+
+/// `plan` with the operator below its sort, and below what brings the rows of a window together.
+fn below_sort(
+    plan: &Arc<dyn ExecutionPlan>,
+    first: &First,
+    sorted: bool,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let sort = plan.downcast_ref::<SortExec>();
+    let passes = sort.is_some_and(|sort| sort.fetch().is_none())
+        || plan.is::<RepartitionExec>()
+        || plan.is::<CoalescePartitionsExec>() && plan.fetch().is_none()
+        || plan.is::<SortPreservingMergeExec>() && plan.fetch().is_none();
+    if let ([input], true) = (&plan.children()[..], passes) {
+        let input = below_sort(input, first, sorted || sort.is_some())?;
+        return input.map(|i| over(plan, i)).transpose();
+    }
+    if !sorted || !first.is_supported(plan.as_ref())? {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(WindowTopExec::new(
+        Arc::clone(plan),
+        first.clone(),
+    ))))
+}
+
+fn over(
+    plan: &Arc<dyn ExecutionPlan>,
+    input: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    replace_children_if_necessary(Arc::clone(plan), vec![input])
+}
