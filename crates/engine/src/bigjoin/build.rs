@@ -215,19 +215,38 @@ impl Filling {
         self.metrics.dense.add(1);
         let mut storage = self.storage(slots * 4)?;
         let links = Links::new(links);
-        let array: &mut [u32] = bytemuck::cast_slice_mut(storage.bytes_mut());
-        let mut duplicates = 0;
-        // In reverse, so that the chain of a key starts at its first row and keeps row order.
-        for (index, key) in packed.iter().enumerate().rev() {
-            let row = rows.map_or(index as u32, |rows| rows[index]);
-            let slot = &mut array[*key as usize];
-            if let Some(next) = slot.checked_sub(1) {
-                links.link(row, next);
-                duplicates += 1;
+        let array: &mut [u32] = &mut bytemuck::cast_slice_mut(storage.bytes_mut())[..slots];
+        let fill = |first: usize, part: &mut [u32]| {
+            let mut duplicates = 0;
+            // In reverse, so that the chain of a key starts at its first row and keeps row order.
+            for (index, key) in packed.iter().enumerate().rev() {
+                let Some(slot) = part.get_mut((*key as usize).wrapping_sub(first)) else {
+                    continue;
+                };
+                let row = rows.map_or(index as u32, |rows| rows[index]);
+                if let Some(next) = slot.checked_sub(1) {
+                    links.link(row, next);
+                    duplicates += 1;
+                }
+                *slot = row + 1;
             }
-            *slot = row + 1;
-        }
-        Ok((Table::Dense { slots }, storage, duplicates))
+            duplicates
+        };
+        // Each builder reads all keys and has a part of the array.
+        let share = slots.div_ceil(self.builders(packed.len())).max(1);
+        let parts = array.chunks_mut(share).enumerate();
+        let parts = parts.map(|(index, part)| (index * share, part));
+        let duplicates = side_by_side(parts, |(first, part)| fill(first, part));
+        Ok((
+            Table::Dense { slots },
+            storage,
+            duplicates.into_iter().sum(),
+        ))
+    }
+
+    /// How many threads build a table of this many keys.
+    fn builders(&self, keys: usize) -> usize {
+        self.plan.builders.min(keys / ROWS_PER_BUILDER).max(1)
     }
 
     fn hash(
@@ -262,11 +281,6 @@ impl Filling {
         links: &[AtomicU32],
     ) -> Result<usize, SegmentFull> {
         let buckets = &mut Bucket::slice_mut(storage.bytes_mut())[..layout.buckets()];
-        let builders = self
-            .plan
-            .builders
-            .min(packed.len() / ROWS_PER_BUILDER)
-            .max(1);
         let insert = |mut builder: Builder<'_>| {
             match rows {
                 Some(rows) => builder.insert(packed, rows)?,
@@ -274,31 +288,38 @@ impl Filling {
             }
             Ok((builder.keys(), builder.duplicates()))
         };
-        let mut builders = Builder::split(layout, builders, buckets, Links::new(links));
-        let own = builders.pop();
-        // The helper threads allocate nothing, so they need neither the runtime nor an operator's
-        // memory class.
-        std::thread::scope(|scope| {
-            let others: Vec<_> = builders
-                .into_iter()
-                .map(|builder| scope.spawn(|| insert(builder)))
-                .collect();
-            let (mut keys, mut duplicates) = own.map_or(Ok((0, 0)), insert)?;
-            for other in others {
-                let done = other
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-                keys += done.0;
-                duplicates += done.1;
-            }
-            assert_eq!(
-                keys + duplicates,
-                packed.len(),
-                "rows that builders have put into the table"
-            );
-            Ok(duplicates)
-        })
+        let builders = self.builders(packed.len());
+        let builders = Builder::split(layout, builders, buckets, Links::new(links));
+        let done = side_by_side(builders.into_iter(), insert).into_iter();
+        let done = done.collect::<Result<Vec<(usize, usize)>, SegmentFull>>()?;
+        let keys: usize = done.iter().map(|(keys, _)| keys).sum();
+        let duplicates: usize = done.iter().map(|(_, duplicates)| duplicates).sum();
+        assert_eq!(
+            keys + duplicates,
+            packed.len(),
+            "rows that builders have put into the table"
+        );
+        Ok(duplicates)
     }
+}
+
+/// Runs `work` for each part by a thread; this thread does the first one.
+///
+/// The helper threads must allocate nothing: they have neither the runtime nor an operator's memory
+/// class.
+fn side_by_side<P: Send, R: Send>(
+    mut parts: impl Iterator<Item = P>,
+    work: impl Fn(P) -> R + Sync,
+) -> Vec<R> {
+    let own = parts.next();
+    let work = &work;
+    std::thread::scope(|scope| {
+        let others: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
+        let mut done: Vec<R> = own.map(work).into_iter().collect();
+        let joined = others.into_iter().map(|other| other.join());
+        done.extend(joined.map(|done| done.unwrap_or_else(|p| std::panic::resume_unwind(p))));
+        done
+    })
 }
 
 /// Removes the keys of rows with a NULL; returns the remaining rows, `None` if there was no NULL.

@@ -27,7 +27,7 @@ pub struct BigJoinOptions {
     /// Whether to replace joins for which DataFusion uses a dense array by key.
     ///
     /// It does for one integer column in a narrow range. In measurements DataFusion is faster
-    /// there, so the default is false.
+    /// there up to about a million rows, so the default is false: only larger ones are replaced.
     pub dense_keys: bool,
 }
 
@@ -42,6 +42,9 @@ impl Default for BigJoinOptions {
 
 /// At 21 bytes per row, tables of 1 MiB and more, which exceed the L2 cache.
 const DEFAULT_MIN_BUILD_ROWS: usize = 48 << 10;
+
+/// Build rows from which an array by key is built by all threads here; DataFusion has one build it.
+const MIN_DENSE_ROWS: usize = 1 << 20;
 
 /// Replaces hash joins with large build sides by [`BigJoinExec`].
 ///
@@ -70,10 +73,11 @@ impl BigJoinRule {
         }
         let statistics =
             StatisticsContext::new().compute(join.left().as_ref(), &StatisticsArgs::new())?;
-        if !self.options.dense_keys && may_be_dense(join, &statistics, config)? {
+        let rows = statistics.num_rows;
+        let is_large = rows.get_value().is_some_and(|rows| *rows >= MIN_DENSE_ROWS);
+        if !self.options.dense_keys && !is_large && may_be_dense(join, &statistics, config)? {
             return Ok(Transformed::no(plan));
         }
-        let rows = statistics.num_rows;
         let why = match rows {
             Precision::Exact(rows) | Precision::Inexact(rows)
                 if rows < self.options.min_build_rows =>

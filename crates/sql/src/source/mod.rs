@@ -16,6 +16,7 @@ mod int96;
 mod ipc;
 mod parquet;
 mod schema;
+mod views;
 
 use super::error::SqlError;
 use ::arrow::array::{RecordBatch, RecordBatchOptions};
@@ -132,6 +133,8 @@ pub struct Source {
     files: Vec<SourceFile>,
     /// The columns that files are read with.
     file_schema: SchemaRef,
+    /// The columns of the table.
+    schema: SchemaRef,
     shape: Option<Arc<Shape>>,
     array_bytes: u64,
     rows: Option<u64>,
@@ -241,21 +244,22 @@ impl Source {
                 path,
             })
         };
+        let files = files.into_iter().zip(&parts).map(of_path);
+        let files = files.collect::<Result<_, SqlError>>()?;
+        let shape = match declared {
+            Some(declared) => Some(Arc::new(Shape::new(declared, &file_schema)?)),
+            None => None,
+        };
+        let read = shape.as_ref().map_or(&file_schema, |shape| shape.schema());
         Ok(Source {
             path: path.to_owned(),
             kind,
+            schema: views::of_schema(read),
             array_bytes: parts.iter().map(|p| p.array_bytes).sum(),
             // `None` as soon as one part has no count.
             rows: parts.iter().map(|p| p.rows).sum(),
-            files: files
-                .into_iter()
-                .zip(&parts)
-                .map(of_path)
-                .collect::<Result<_, SqlError>>()?,
-            shape: match declared {
-                Some(declared) => Some(Arc::new(Shape::new(declared, &file_schema)?)),
-                None => None,
-            },
+            files,
+            shape,
             file_schema,
             csv,
         })
@@ -268,8 +272,7 @@ impl Source {
 
     /// The columns of the table.
     pub fn schema(&self) -> &SchemaRef {
-        let shape = self.shape.as_ref();
-        shape.map_or(&self.file_schema, |shape| shape.schema())
+        &self.schema
     }
 
     /// Approximate bytes of the rows as Arrow arrays; exact sizes are only known after reading.
@@ -331,14 +334,16 @@ impl Source {
             SourceFormat::Parquet => parquet::read(path, schema)?,
             SourceFormat::Ipc => ipc::read(path, schema)?,
         };
-        let Some(shape) = &self.shape else {
-            return Ok(rows);
-        };
-        let (shape, path) = (Arc::clone(shape), path.clone());
-        let partitions = file.partitions.clone();
-        Ok(Box::new(
-            rows.map(move |batch| shape.rows(&path, &batch?, &partitions)),
-        ))
+        let (shape, path) = (self.shape.clone(), path.clone());
+        let (partitions, schema) = (file.partitions.clone(), Arc::clone(&self.schema));
+        let kind = self.kind;
+        Ok(Box::new(rows.map(move |batch| {
+            let batch = match &shape {
+                Some(shape) => shape.rows(&path, &batch?, &partitions)?,
+                None => batch?,
+            };
+            views::of_batch(&batch, &schema).map_err(|error| broken(&path, kind, error))
+        })))
     }
 
     /// File bytes per row, for the progress display; 0 if the number of rows is unknown.

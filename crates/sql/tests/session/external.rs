@@ -111,7 +111,7 @@ fn folders_named_after_partitions_become_columns() {
             &mut session,
             "select sum(v), min(year), arrow_typeof(min(year)) from u"
         ),
-        "10,2023,Utf8"
+        "10,2023,Utf8View"
     );
 }
 
