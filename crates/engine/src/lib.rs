@@ -12,6 +12,7 @@
 pub mod adapt;
 pub mod answer;
 mod anti_joins;
+mod big_sort;
 pub mod bigjoin;
 pub mod breakdown;
 pub mod capture;
@@ -31,6 +32,7 @@ mod planning;
 pub mod pooled;
 mod provider;
 mod quick_rules;
+mod ranks;
 pub mod routing;
 mod running_window;
 mod runtime_filter;

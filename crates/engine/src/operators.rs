@@ -4,6 +4,7 @@
 //! estimated before a run (`adapt::describe`) and measured after it (`capture`). A new operator
 //! that scans, filters, joins, aggregates or sorts is described by one arm of [`Role::of`].
 
+use crate::big_sort::BigSortExec;
 use crate::bigjoin::{BigAggregateExec, BigJoinExec};
 use crate::scan::PlacedScanExec;
 use crate::star::StarExec;
@@ -71,7 +72,7 @@ impl<'p> Role<'p> {
             Role::aggregate(aggregate)
         } else if let Some(star) = plan.downcast_ref::<StarExec>() {
             Role::Star(star)
-        } else if plan.is::<SortExec>() {
+        } else if plan.is::<SortExec>() || plan.is::<BigSortExec>() {
             Role::Sort
         } else {
             Role::Other
@@ -121,6 +122,7 @@ mod tests {
             ("AggregateExec", Class::Aggregation),
             ("StarExec", Class::Aggregation),
             ("SortExec", Class::SortRun),
+            ("BigSortExec", Class::SortRun),
             ("SortPreservingMergeExec", Class::SortRun),
             ("BoundedWindowAggExec", Class::SortRun),
             ("RepartitionExec", Class::Repartition),

@@ -1,5 +1,6 @@
 //! Where the columns of an operator come from.
 
+use crate::big_sort::BigSortExec;
 use crate::scan::PlacedScanExec;
 use crate::table::PlacedTable;
 use datafusion::common::stats::Precision;
@@ -33,6 +34,7 @@ pub(crate) fn unchanged(
         || plan.is::<CoalescePartitionsExec>()
         || plan.is::<CooperativeExec>()
         || plan.is::<SortExec>()
+        || plan.is::<BigSortExec>()
         || plan.is::<SortPreservingMergeExec>();
     passes.then(|| (plan.children()[0], column))
 }

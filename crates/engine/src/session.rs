@@ -6,6 +6,7 @@
 
 use crate::EngineError;
 use crate::anti_joins::AntiJoinsByNulls;
+use crate::big_sort::BigSorts;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
 use crate::constant_keys::ConstantKeys;
 use crate::grouping_sets::GroupingSets;
@@ -544,6 +545,7 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         builder = builder
             .with_physical_optimizer_rule(Arc::new(RunningWindows))
             .with_physical_optimizer_rule(Arc::new(WindowTops))
+            .with_physical_optimizer_rule(Arc::new(BigSorts))
             .with_physical_optimizer_rule(Arc::new(BigJoinRule::new(options.big_joins.clone())))
             .with_physical_optimizer_rule(Arc::new(BigAggregateRule::new(
                 options.big_aggregates.clone(),

@@ -1,7 +1,8 @@
 //! Memory access loops and columnar kernels with SIMD dispatch at run time.
 //!
 //! [`access`] has the loops of the memory benchmarks; the other modules are building blocks of
-//! query execution: hash tables, radix partitioning, selections on code columns, copies and reads.
+//! query execution: hash tables, radix partitioning, sorts, selections on code columns, copies and
+//! reads.
 //! None of it knows about nodes or tiers: the kernels work on the bytes that they are given,
 //! wherever these are.
 
@@ -21,6 +22,7 @@ mod rng;
 mod rows;
 pub mod select;
 mod simd;
+pub mod sort;
 
 pub use chase::{CHASE_GROUP_BYTES, ChaseRing, LINE_BYTES, MAX_CHASE_CHAINS};
 pub use codes_decode::CodeValue;

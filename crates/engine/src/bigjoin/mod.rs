@@ -20,7 +20,7 @@ mod storage;
 mod stream;
 
 pub use aggregate::{BigAggregateExec, BigAggregateOptions, BigAggregateRule};
-pub(crate) use aggregate::{Groups, can_group};
+pub(crate) use aggregate::{Groups, TextNumbers, can_group};
 pub use exec::BigJoinExec;
 pub use rule::{BigJoinOptions, BigJoinRule};
 

@@ -1,5 +1,6 @@
 //! Whether two subplans return the same rows.
 
+use crate::big_sort::BigSortExec;
 use crate::bigjoin::{BigAggregateExec, BigJoinExec};
 use crate::operators::{aggregate_of, join_of};
 use crate::running_window::{RunningWindowExec, WindowTopExec};
@@ -103,7 +104,7 @@ impl<'p> Pairs<'p> {
                 .zip(aggregate_of(other))
                 .is_some_and(aggregates);
         }
-        if let Some((one, other)) = pair::<SortExec>(one, other) {
+        if let Some((one, other)) = sort_of(one).zip(sort_of(other)) {
             return one.preserve_partitioning() == other.preserve_partitioning()
                 && one.expr() == other.expr()
                 && one.expr().iter().all(|by| is_plain(&by.expr));
@@ -159,6 +160,12 @@ fn pair<'p, T: ExecutionPlan>(
     other: &'p Arc<dyn ExecutionPlan>,
 ) -> Option<(&'p T, &'p T)> {
     one.downcast_ref().zip(other.downcast_ref())
+}
+
+/// The sort that an operator is.
+fn sort_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&SortExec> {
+    let big = plan.downcast_ref::<BigSortExec>();
+    big.map_or_else(|| plan.downcast_ref(), |big| big.sort().ok())
 }
 
 fn joins((one, other): (&HashJoinExec, &HashJoinExec)) -> bool {

@@ -22,6 +22,7 @@ mod running_windows;
 mod runtime_filters;
 mod semi_joins;
 mod shared_subplans;
+mod sorts;
 mod star;
 mod star_limits;
 mod star_values;

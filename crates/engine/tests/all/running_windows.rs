@@ -9,7 +9,7 @@ use arrow::array::{
 use std::sync::Arc;
 
 /// Few partitions or many, with NULLs in all columns; `id` tells rows apart.
-fn rows(count: u64, partitions: u64, numbers: &mut Numbers) -> RecordBatch {
+pub fn rows(count: u64, partitions: u64, numbers: &mut Numbers) -> RecordBatch {
     let mut some = |bound: u64| -> Vec<Option<i64>> {
         let value = |_| (numbers.below(7) != 0).then(|| numbers.below(bound) as i64);
         (0..count).map(value).collect()

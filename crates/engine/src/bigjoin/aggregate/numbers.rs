@@ -248,7 +248,7 @@ fn spread(nulls: &NullBuffer, of_valid: &[u32], of_null: u32, numbers: &mut Vec<
 ///
 /// A key of up to seven bytes is its own 64-bit key. Longer ones are found by their hash and then
 /// compared.
-pub(super) struct TextNumbers<T: ByteViewType, H = RandomState> {
+pub(crate) struct TextNumbers<T: ByteViewType, H = RandomState> {
     numbers: Numbers,
     /// Value by number.
     values: GenericByteViewBuilder<T>,

@@ -1,9 +1,9 @@
 //! The operator that drops rows before a sort.
 
 use super::best::Best;
-use super::order::{has_ranks, ranks};
 use crate::bigjoin::{Groups, can_group};
 use crate::breakdown::guarded;
+use crate::ranks::{has_ranks, ranks};
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::{BatchCoalescer, filter_record_batch};
 use datafusion::common::tree_node::TreeNodeRecursion;

@@ -13,7 +13,6 @@
 
 mod best;
 mod exec;
-mod order;
 mod rule;
 
 pub(crate) use exec::WindowTopExec;

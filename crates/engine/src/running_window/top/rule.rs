@@ -3,6 +3,7 @@
 use super::super::exec::RunningWindowExec;
 use super::exec::{First, WindowTopExec};
 use crate::breakdown::caught;
+use crate::scan::PlacedScanExec;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue};
@@ -23,7 +24,11 @@ use std::sync::Arc;
 /// Most rows of a window that it keeps. The ranks of all windows are in memory.
 const MAX_KEEP: u64 = 1024;
 
-/// Puts [`WindowTopExec`] below the sorts of windows whose rank or row number is filtered.
+/// Rows of a table from which those of a sort with a limit are looked at before it.
+const MANY_ROWS: usize = 64 << 10;
+
+/// Puts [`WindowTopExec`] below the sorts of windows whose rank or row number is filtered, and
+/// below sorts with a limit.
 ///
 /// Must run after [`super::super::RunningWindows`].
 #[derive(Debug)]
@@ -36,10 +41,11 @@ impl PhysicalOptimizerRule for WindowTops {
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|node| {
-            let Some(filter) = node.downcast_ref::<FilterExec>() else {
-                return Ok(Transformed::no(node));
-            };
-            let input = caught(|| below_filter(filter)).ok().and_then(Result::ok);
+            let input = caught(|| {
+                let filter = node.downcast_ref::<FilterExec>().map(below_filter);
+                filter.or_else(|| node.downcast_ref::<SortExec>().map(below_limit))
+            });
+            let input = input.ok().flatten().and_then(Result::ok);
             Ok(match input.flatten() {
                 Some(input) => Transformed::yes(replace_children_if_necessary(node, vec![input])?),
                 None => Transformed::no(node),
@@ -55,6 +61,32 @@ impl PhysicalOptimizerRule for WindowTops {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// The input of a sort with a limit, with fewer rows; `None` if it has none, or few rows anyway.
+fn below_limit(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(keep) = sort.fetch().filter(|keep| *keep as u64 <= MAX_KEEP) else {
+        return Ok(None);
+    };
+    let first = First {
+        keep,
+        partition: Vec::new(),
+        order: sort.expr().first().clone(),
+    };
+    let input = sort.input();
+    if !reads_many_rows(input) || !first.is_supported(input.as_ref())? {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(WindowTopExec::new(Arc::clone(input), first))))
+}
+
+/// Whether the rows come from a large table as they are.
+fn reads_many_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
+        return scan.table().rows() >= MANY_ROWS;
+    }
+    let passes = plan.is::<FilterExec>() || plan.is::<RepartitionExec>();
+    matches!(plan.children()[..], [input] if passes && reads_many_rows(input))
 }
 
 /// The input of a filter with fewer rows to sort; `None` if it does not ask for the first ones.

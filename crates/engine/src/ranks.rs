@@ -10,7 +10,7 @@ use arrow::datatypes::{
 use datafusion::common::{Result, internal_err};
 
 /// Whether [`ranks`] knows the order of this type.
-pub(super) fn has_ranks(data_type: &DataType) -> bool {
+pub(crate) fn has_ranks(data_type: &DataType) -> bool {
     use DataType::{
         Date32, Date64, Decimal128, Float32, Float64, LargeUtf8, Timestamp, Utf8, Utf8View,
     };
@@ -23,7 +23,7 @@ pub(super) fn has_ranks(data_type: &DataType) -> bool {
 /// A number per row, never greater than that of a row that comes later in the order.
 ///
 /// Different values may have the same number.
-pub(super) fn ranks(array: &ArrayRef, options: SortOptions) -> Result<Vec<u64>> {
+pub(crate) fn ranks(array: &ArrayRef, options: SortOptions) -> Result<Vec<u64>> {
     let mut ranks = ascending(array)?;
     if options.descending {
         ranks.iter_mut().for_each(|rank| *rank = !*rank);
@@ -39,7 +39,19 @@ pub(super) fn ranks(array: &ArrayRef, options: SortOptions) -> Result<Vec<u64>> 
     Ok(ranks)
 }
 
-fn ascending(array: &ArrayRef) -> Result<Vec<u64>> {
+/// Whether different values have different ranks, apart from NULL.
+pub(crate) fn are_exact(data_type: &DataType) -> bool {
+    use DataType::{Decimal128, LargeUtf8, Utf8, Utf8View};
+    match data_type {
+        // More digits may not fit into 64 bits.
+        Decimal128(digits, _) => *digits <= 18,
+        Utf8 | LargeUtf8 | Utf8View => false,
+        other => has_ranks(other),
+    }
+}
+
+/// The ranks of an ascending order; any rank for NULL.
+pub(crate) fn ascending(array: &ArrayRef) -> Result<Vec<u64>> {
     fn of<T: ArrowPrimitiveType>(array: &ArrayRef, rank: impl Fn(T::Native) -> u64) -> Vec<u64> {
         let values = array.as_primitive::<T>().values();
         values.iter().map(|v| rank(*v)).collect()
