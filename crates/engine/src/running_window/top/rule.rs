@@ -80,12 +80,13 @@ fn below_limit(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     Ok(Some(Arc::new(WindowTopExec::new(Arc::clone(input), first))))
 }
 
-/// Whether the rows come from a large table as they are.
+/// Whether the rows come from a large table.
 fn reads_many_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
         return scan.table().rows() >= MANY_ROWS;
     }
-    let passes = plan.is::<FilterExec>() || plan.is::<RepartitionExec>();
+    let passes =
+        plan.is::<FilterExec>() || plan.is::<ProjectionExec>() || plan.is::<RepartitionExec>();
     matches!(plan.children()[..], [input] if passes && reads_many_rows(input))
 }
 
