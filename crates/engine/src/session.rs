@@ -62,7 +62,7 @@ pub struct EngineOptions {
     /// Whether star joins run as one fused pipeline where possible, and grouping sets are made of
     /// groups by all of their columns.
     pub fused: bool,
-    /// Whether joins and group-bys with large tables use operators built for memory latency, and
+    /// Whether joins, group-bys and sorts of many rows use operators built for memory latency, and
     /// running windows one that needs one pass.
     pub big_tables: bool,
     /// Whether scans of a probe side leave out rows without the keys of the build side.
@@ -608,10 +608,8 @@ fn rules(options: &EngineOptions) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     if options.tuned {
         after(OuterJoinsByKeys::AFTER, Arc::new(OuterJoinsByKeys));
         after("push_down_filter", Arc::new(StarJoinOrder));
-        after(
-            "push_down_filter",
-            Arc::new(JoinOrder::new(options.join_order.clone())),
-        );
+        let order = JoinOrder::new(options.join_order.clone());
+        after("push_down_filter", Arc::new(order));
         after(ConstantKeys::AFTER, Arc::new(ConstantKeys));
         after(AntiJoinsByNulls::AFTER, Arc::new(AntiJoinsByNulls));
         after(SemiJoinsDown::AFTER, Arc::new(SemiJoinsDown));

@@ -136,7 +136,7 @@ impl Codes {
         Ok(Some(Codes::of_ranks(array, ranks, exact, options)))
     }
 
-    /// Moves ranks to the smallest numbers, in the direction of the sort and with NULL in its place.
+    /// Moves ranks to the smallest numbers, in the direction of the sort, and NULL to its place.
     fn of_ranks(array: &ArrayRef, ranks: Vec<u64>, exact: bool, options: SortOptions) -> Codes {
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         let wider = |(low, high): (u64, u64), rank: &u64| (low.min(*rank), high.max(*rank));
