@@ -172,7 +172,10 @@ impl Filling {
             Some(span) => self.dense(span as usize, &packed, row_numbers.as_deref(), &links)?,
             None => self.hash(&packed, row_numbers.as_deref(), &links)?,
         };
-        let keys = (packing == Packing::Mixed).then_some(keys);
+        let keys = match packing {
+            Packing::Mixed => Some(keys.joined()?),
+            _ => None,
+        };
         let words = if self.plan.remember {
             rows.div_ceil(64)
         } else {

@@ -4,8 +4,7 @@
 //! schema, partitioning, ordering and statistics are DataFusion's.
 
 use super::build::{BuildMetrics, BuildPlan, collect};
-use super::integers::is_key_type;
-use super::keys::MAX_COLUMNS;
+use super::keys::{MAX_COLUMNS, can_join};
 use super::stream::{Probe, ProbeMetrics, ProbePlan, SharedBuild};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinSide, JoinType, NullEquality, Result, Statistics, internal_err};
@@ -296,7 +295,7 @@ pub(super) fn unsupported(join: &HashJoinExec) -> Result<Option<String>> {
     }
     for (left, right) in join.on() {
         let left = left.data_type(&join.left().schema())?;
-        if !is_key_type(&left) || left != right.data_type(&join.right().schema())? {
+        if !can_join(&left) || left != right.data_type(&join.right().schema())? {
             return Ok(Some(format!("keys of type {left}")));
         }
     }

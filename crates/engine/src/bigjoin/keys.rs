@@ -1,24 +1,44 @@
-//! Join and group keys as 64-bit integers.
+//! Join keys as 64-bit integers.
 //!
-//! Only equality matters, so every supported type maps to the bits of an `i64`. Two columns are
-//! packed into one number by their ranges on the build side where those fit.
+//! Only equality matters, so every supported type maps to the bits of an `i64`: strings of up to
+//! seven bytes to these bytes, longer ones to a hash. Several columns are packed into one number by
+//! their ranges on the build side where those fit.
 
-use super::integers::integers;
-use arrow::array::{Array, BooleanBufferBuilder, RecordBatch};
+use super::aggregate::{IS_HASH, text_code};
+use super::integers::{integers, is_key_type};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, RecordBatch};
 use arrow::buffer::NullBuffer;
+use arrow::compute::concat;
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::physical_plan::PhysicalExpr;
+use foldhash::quality::FixedState;
 use std::sync::Arc;
 
 /// Largest number of key columns.
-pub(crate) const MAX_COLUMNS: usize = 2;
+pub(crate) const MAX_COLUMNS: usize = 4;
+
+/// Both sides of a join hash with it.
+const HASHER: FixedState = FixedState::with_seed(0x7469_6572_6c6f_6f6d);
+
+/// Whether columns of this type can be keys of a join.
+pub(crate) fn can_join(data_type: &DataType) -> bool {
+    is_key_type(data_type) || is_text(data_type)
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    use DataType::{LargeUtf8, Utf8, Utf8View};
+    matches!(data_type, Utf8 | LargeUtf8 | Utf8View)
+}
 
 /// The key columns of one or several batches, one integer per row.
 ///
-/// Equal values have equal integers.
+/// Equal values have equal integers. Different strings may have equal ones as well.
 #[derive(Debug, Default)]
 pub(crate) struct KeyColumns {
     columns: Vec<Vec<i64>>,
+    /// The strings of each column, batch by batch; none for other types.
+    texts: Vec<Vec<ArrayRef>>,
     /// Validity of the rows: a NULL in any column makes a row invalid.
     nulls: Option<NullBuffer>,
 }
@@ -26,14 +46,23 @@ pub(crate) struct KeyColumns {
 impl KeyColumns {
     /// Evaluates the key expressions on `batch`.
     pub fn evaluate(on: &[Arc<dyn PhysicalExpr>], batch: &RecordBatch) -> Result<Self> {
-        let mut columns = Vec::with_capacity(on.len());
+        let (mut columns, mut texts) = (Vec::new(), Vec::new());
         let mut nulls = None;
         for expr in on {
             let array = expr.evaluate(batch)?.into_array(batch.num_rows())?;
             nulls = NullBuffer::union(nulls.as_ref(), array.nulls());
-            columns.push(integers(&array)?);
+            let is_text = is_text(array.data_type());
+            columns.push(match is_text {
+                true => codes(&array),
+                false => integers(&array)?,
+            });
+            texts.push(if is_text { vec![array] } else { Vec::new() });
         }
-        Ok(Self { columns, nulls })
+        Ok(Self {
+            columns,
+            texts,
+            nulls,
+        })
     }
 
     /// Validity of the rows; `None` if no key is NULL.
@@ -60,14 +89,46 @@ impl KeyColumns {
         for (column, more) in self.columns.iter_mut().zip(later.columns) {
             column.extend(more);
         }
+        for (texts, more) in self.texts.iter_mut().zip(later.texts) {
+            texts.extend(more);
+        }
     }
 
-    /// Whether row `row` and row `other_row` of `other` have equal keys.
+    /// Puts the strings of all batches together, for [`Self::same`].
+    ///
+    /// # Errors
+    /// Arrow's, if they are too long for their type.
+    pub fn joined(mut self) -> Result<Self> {
+        for texts in self.texts.iter_mut().filter(|texts| texts.len() > 1) {
+            let parts: Vec<&dyn Array> = texts.iter().map(AsRef::as_ref).collect();
+            *texts = vec![concat(&parts)?];
+        }
+        Ok(self)
+    }
+
+    /// Whether row `row` and row `other_row` of `other` have equal keys; both must be
+    /// [`Self::joined`] or one batch.
     pub fn same(&self, row: u32, other: &KeyColumns, other_row: u32) -> bool {
-        self.columns
-            .iter()
-            .zip(&other.columns)
-            .all(|(a, b)| a[row as usize] == b[other_row as usize])
+        let (row, other_row) = (row as usize, other_row as usize);
+        let mut columns = self.columns.iter().zip(&other.columns);
+        let mut texts = self.texts.iter().zip(&other.texts);
+        columns.all(|(a, b)| {
+            let texts = texts.next();
+            if a[row] != b[other_row] {
+                return false;
+            }
+            match texts.map(|(a, b)| (&a[..], &b[..])) {
+                Some(([a_text], [b_text])) if a[row] as u64 & IS_HASH != 0 => {
+                    bytes(a_text, row) == bytes(b_text, other_row)
+                }
+                _ => true,
+            }
+        })
+    }
+
+    /// Whether a column has strings, whose integers may be equal where they are not.
+    fn has_texts(&self) -> bool {
+        self.texts.iter().any(|texts| !texts.is_empty())
     }
 
     /// Bytes allocated for the integers.
@@ -80,6 +141,27 @@ impl KeyColumns {
     }
 }
 
+/// The integers of strings; any integer for NULL.
+fn codes(array: &ArrayRef) -> Vec<i64> {
+    fn of<'a>(values: impl Iterator<Item = Option<&'a str>>) -> Vec<i64> {
+        let code = |value: Option<&str>| text_code(value.unwrap_or("").as_bytes(), &HASHER) as i64;
+        values.map(code).collect()
+    }
+    match array.data_type() {
+        DataType::Utf8 => of(array.as_string::<i32>().iter()),
+        DataType::LargeUtf8 => of(array.as_string::<i64>().iter()),
+        _ => of(array.as_string_view().iter()),
+    }
+}
+
+fn bytes(array: &ArrayRef, row: usize) -> &[u8] {
+    match array.data_type() {
+        DataType::Utf8 => array.as_string::<i32>().value(row).as_bytes(),
+        DataType::LargeUtf8 => array.as_string::<i64>().value(row).as_bytes(),
+        _ => array.as_string_view().value(row).as_bytes(),
+    }
+}
+
 /// How the columns of a key are packed to one number.
 ///
 /// It is derived from the build side's ranges; a probe row outside of them has no match.
@@ -87,16 +169,17 @@ impl KeyColumns {
 pub(crate) enum Packing {
     /// One column: its value minus the smallest; `span` values, `None` for 2^64.
     One { min: i64, span: Option<u64> },
-    /// Two columns whose ranges together fit into 64 bits.
-    Two { min: [i64; 2], span: [u64; 2] },
-    /// Two columns that do not fit into 64 bits.
+    /// Several columns whose ranges together fit into 64 bits: the smallest value of each, and the
+    /// number of values.
+    Ranges(Vec<(i64, u64)>),
+    /// Columns that do not fit into 64 bits, or strings.
     ///
     /// Different keys may get the same number, so matches must be compared.
     Mixed,
 }
 
 impl Packing {
-    /// Derives the packing of one or two build key columns.
+    /// Derives the packing of the build key columns.
     ///
     /// Rows with NULLs are included; their values can only widen the ranges.
     pub fn of(keys: &KeyColumns) -> Self {
@@ -110,26 +193,29 @@ impl Packing {
                 (min, (max.wrapping_sub(min) as u64).checked_add(1))
             }
         };
+        if keys.has_texts() {
+            return Packing::Mixed;
+        }
         match keys.columns.as_slice() {
+            // The build side had no batch, so nothing can match.
+            [] => Packing::One {
+                min: 0,
+                span: Some(0),
+            },
             [one] => {
                 let (min, span) = range(one);
                 Packing::One { min, span }
             }
-            [first, second] => {
-                let ((min0, span0), (min1, span1)) = (range(first), range(second));
-                match span0.zip(span1) {
-                    Some((a, b)) if a.checked_mul(b).is_some() => Packing::Two {
-                        min: [min0, min1],
-                        span: [a, b],
-                    },
+            several => {
+                let ranges = several.iter().map(|column| {
+                    let (min, span) = range(column);
+                    Some((min, span?))
+                });
+                match ranges.collect::<Option<Vec<_>>>() {
+                    Some(ranges) if product(&ranges).is_some() => Packing::Ranges(ranges),
                     _ => Packing::Mixed,
                 }
             }
-            // The build side had no batch, so nothing can match.
-            _ => Packing::One {
-                min: 0,
-                span: Some(0),
-            },
         }
     }
 
@@ -137,7 +223,7 @@ impl Packing {
     pub fn span(&self) -> Option<u64> {
         match self {
             Packing::One { span, .. } => *span,
-            Packing::Two { span, .. } => Some(span[0] * span[1]),
+            Packing::Ranges(ranges) => product(ranges),
             Packing::Mixed => None,
         }
     }
@@ -153,32 +239,46 @@ impl Packing {
             (Packing::One { min, .. }, [one]) => {
                 packed.extend(one.iter().map(|v| v.wrapping_sub(*min) as u64));
             }
-            (Packing::Two { min, span }, [first, second]) => {
+            (Packing::Ranges(ranges), [first, rest @ ..]) if rest.len() + 1 == ranges.len() => {
                 // One past the largest packed key, so it is in no table.
-                let outside = span[0] * span[1];
-                packed.extend(first.iter().zip(second).map(|(a, b)| {
-                    let (a, b) = (a.wrapping_sub(min[0]) as u64, b.wrapping_sub(min[1]) as u64);
-                    if a < span[0] && b < span[1] {
-                        a * span[1] + b
-                    } else {
-                        outside
+                let outside = product(ranges).unwrap_or(u64::MAX);
+                let place = |value: i64, (min, span): (i64, u64)| {
+                    let place = value.wrapping_sub(min) as u64;
+                    (place < span).then_some(place)
+                };
+                let first = first
+                    .iter()
+                    .map(|v| place(*v, ranges[0]).unwrap_or(outside));
+                packed.extend(first);
+                for (column, range) in rest.iter().zip(&ranges[1..]) {
+                    for (key, value) in packed.iter_mut().zip(column) {
+                        *key = match place(*value, *range) {
+                            Some(place) if *key != outside => *key * range.1 + place,
+                            _ => outside,
+                        };
                     }
-                }));
+                }
             }
-            (Packing::Mixed, [first, second]) => {
+            (Packing::Mixed, [first, rest @ ..]) => {
                 // 2^64 divided by the golden ratio, as in Fibonacci hashing.
                 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-                packed.extend(
-                    first
-                        .iter()
-                        .zip(second)
-                        .map(|(a, b)| (*a as u64).wrapping_mul(ODD).rotate_left(32) ^ (*b as u64)),
-                );
+                packed.extend(first.iter().map(|v| *v as u64));
+                for column in rest {
+                    for (key, value) in packed.iter_mut().zip(column) {
+                        *key = key.wrapping_mul(ODD).rotate_left(32) ^ *value as u64;
+                    }
+                }
             }
             // Keys of an empty build side, or of more columns than the operator accepts.
             _ => packed.resize(keys.rows(), u64::MAX),
         }
     }
+}
+
+/// The number of different keys with these ranges, if it fits.
+fn product(ranges: &[(i64, u64)]) -> Option<u64> {
+    let mut spans = ranges.iter().map(|(_, span)| *span);
+    spans.try_fold(1_u64, u64::checked_mul)
 }
 
 #[cfg(test)]

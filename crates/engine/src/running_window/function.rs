@@ -2,15 +2,16 @@
 
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray,
-    RecordBatch, UInt64Array,
+    RecordBatch, UInt32Array, UInt64Array,
 };
-use arrow::compute::sum;
+use arrow::compute::{concat, sum, take};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use datafusion::common::{Result, exec_datafusion_err, internal_err};
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err, internal_err};
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::window::{PlainAggregateWindowExpr, StandardWindowExpr, WindowExpr};
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::physical_plan::windows::WindowUDFExpr;
@@ -28,7 +29,12 @@ enum WindowKind {
     Min,
     Max,
     Average,
+    /// The value so many rows before in the partition, NULL if there is none.
+    Lag(usize),
 }
+
+/// Most rows that [`WindowKind::Lag`] goes back.
+const MAX_LAG: i64 = 4096;
 
 /// A window function, its argument and the value that it has reached.
 #[derive(Debug, Clone)]
@@ -40,6 +46,8 @@ pub(super) struct Function {
     /// Whether a value is that of the last of its peers.
     pub by_peers: bool,
     reached: Reached,
+    /// For [`WindowKind::Lag`], the last arguments before the next batch.
+    before: Option<ArrayRef>,
 }
 
 /// What a function knows of the rows of the current partition so far.
@@ -83,6 +91,7 @@ impl Function {
             data_type: data_type.clone(),
             by_peers,
             reached: Reached::default(),
+            before: None,
         };
         if let Some(standard) = window.as_any().downcast_ref::<StandardWindowExpr>() {
             let function = standard.get_standard_func_expr().as_any();
@@ -90,6 +99,11 @@ impl Function {
                 return Ok(None);
             };
             let kind = match function.fun().name() {
+                "lag" => {
+                    let kind = lag(function).filter(|_| !data_type.is_nested());
+                    let argument = function.args().first().cloned();
+                    return Ok(kind.map(|kind| made(kind, argument, false)));
+                }
                 "row_number" => WindowKind::RowNumber,
                 "rank" => WindowKind::Rank,
                 "dense_rank" => WindowKind::DenseRank,
@@ -147,6 +161,7 @@ impl Function {
             return Ok(self.numbers(rows, groups));
         };
         match (self.kind, argument.data_type().clone()) {
+            (WindowKind::Lag(back), _) => self.lags(back, argument, groups),
             (WindowKind::Count, _) => Ok(self.counts(&argument, groups)),
             (_, DataType::Float64) => self.floats(argument.as_primitive(), groups),
             (_, DataType::Int8) => self.whole::<Int8Type>(&argument, groups),
@@ -183,6 +198,29 @@ impl Function {
             reached.rows += len;
         }
         Arc::new(UInt64Array::from(numbers))
+    }
+
+    fn lags(
+        &mut self,
+        back: usize,
+        argument: ArrayRef,
+        groups: &PeerGroups<'_>,
+    ) -> Result<ArrayRef> {
+        let all = match self.before.take() {
+            Some(before) => concat(&[before.as_ref(), argument.as_ref()])?,
+            None => Arc::clone(&argument),
+        };
+        let earlier = all.len() - argument.len();
+        let mut sources: Vec<Option<u32>> = Vec::with_capacity(argument.len());
+        self.each_step(groups, |reached, rows| {
+            let has_source = reached.rows >= back as u64;
+            sources.push(has_source.then(|| (earlier + rows.start - back) as u32));
+            reached.rows += 1;
+            Ok(())
+        })?;
+        let kept = all.len().min(back);
+        self.before = Some(all.slice(all.len() - kept, kept));
+        Ok(take(&all, &UInt32Array::from(sources), None)?)
     }
 
     /// Calls `each` with what the function has reached and the next rows whose value is the same.
@@ -286,6 +324,24 @@ impl Function {
             values.finish().with_data_type(self.data_type.clone()),
         ))
     }
+}
+
+/// How far a `lag` goes back; `None` if it goes forward, has a default, or skips NULLs, which is to
+/// be seen in its text only.
+fn lag(function: &WindowUDFExpr) -> Option<WindowKind> {
+    let plain = format!("{function:?}").ends_with("is_reversed: false, ignore_nulls: false }");
+    let back = match function.args() {
+        [_] => 1,
+        [_, back] => {
+            let back = back.downcast_ref::<Literal>()?.value();
+            match back.cast_to(&DataType::Int64).ok()? {
+                ScalarValue::Int64(Some(back)) => back,
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    (plain && (1..=MAX_LAG).contains(&back)).then_some(WindowKind::Lag(back as usize))
 }
 
 /// An integer in the widest type.

@@ -50,7 +50,7 @@ pub fn rows(count: u64, partitions: u64, numbers: &mut Numbers) -> RecordBatch {
     batch(columns)
 }
 
-const FUNCTIONS: [&str; 15] = [
+const FUNCTIONS: [&str; 19] = [
     "row_number()",
     "rank()",
     "dense_rank()",
@@ -66,6 +66,10 @@ const FUNCTIONS: [&str; 15] = [
     "min(t)",
     "max(o)",
     "sum(n + o)",
+    "lag(n)",
+    "lag(s, 3)",
+    "lag(d)",
+    "lag(f * 2, 700)",
 ];
 
 const PARTITIONS: [&str; 5] = [
@@ -102,7 +106,7 @@ fn random_running_windows_give_the_same_values() {
             let partition = numbers.one_of(&PARTITIONS);
             for name in ["a", "b", "c"] {
                 let function = *numbers.one_of(&FUNCTIONS);
-                let is_number = function == "row_number()";
+                let is_number = function == "row_number()" || function.starts_with("lag");
                 // Which of the rows with the same keys comes first is not said.
                 let order = match is_number || numbers.below(2) == 0 {
                     true => ORDERS[numbers.below(2) as usize],
@@ -232,7 +236,10 @@ fn other_windows_are_left_to_datafusion() {
         "sum(n) OVER (PARTITION BY p ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",
         "sum(n) FILTER (WHERE n > 9) OVER (PARTITION BY p ORDER BY id)",
         "max(s) OVER (PARTITION BY p ORDER BY id)",
-        "lag(n) OVER (PARTITION BY p ORDER BY id)",
+        "lag(n, 1, 5) OVER (PARTITION BY p ORDER BY id)",
+        "lag(n, -1) OVER (PARTITION BY p ORDER BY id)",
+        "lag(n) IGNORE NULLS OVER (PARTITION BY p ORDER BY id)",
+        "lead(n) OVER (PARTITION BY p ORDER BY id)",
         "count(n) OVER (PARTITION BY p ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING)",
     ] {
         let ran = both.same(&format!("SELECT id, {window} AS w FROM rows"));

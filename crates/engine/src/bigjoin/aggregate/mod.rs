@@ -17,7 +17,7 @@ mod stream;
 pub(crate) use codes::is_supported as can_group;
 pub use exec::BigAggregateExec;
 pub(crate) use groups::Groups;
-pub(crate) use numbers::TextNumbers;
+pub(crate) use numbers::{IS_HASH, TextNumbers, text_code};
 pub use rule::{BigAggregateOptions, BigAggregateRule};
 
 /// Name of the operator in plans and errors.

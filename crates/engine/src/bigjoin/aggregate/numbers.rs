@@ -260,7 +260,7 @@ pub(crate) struct TextNumbers<T: ByteViewType, H = RandomState> {
 }
 
 /// Set in the keys of values that are longer than seven bytes: the others have their length there.
-const IS_HASH: u64 = 1 << 63;
+pub(crate) const IS_HASH: u64 = 1 << 63;
 
 impl<T: ByteViewType, H: BuildHasher + Default> TextNumbers<T, H> {
     pub fn new() -> Self {
@@ -308,7 +308,7 @@ impl<T: ByteViewType, H: BuildHasher + Default> TextNumbers<T, H> {
         }
         let keys = scratch.rows.iter().map(|row| {
             let value: &[u8] = array.value(*row as usize).as_ref();
-            short_key(value).unwrap_or_else(|| self.hasher.hash_one(value) | IS_HASH)
+            text_code(value, &self.hasher)
         });
         scratch.keys.extend(keys);
         self.numbers.assign(&scratch.keys, &mut scratch.numbers)?;
@@ -364,6 +364,11 @@ impl<T: ByteViewType, H: BuildHasher + Default> TextNumbers<T, H> {
         }
         Ok(())
     }
+}
+
+/// A number for a string: of up to seven bytes its own, and else a hash with [`IS_HASH`].
+pub(crate) fn text_code(value: &[u8], hasher: &impl BuildHasher) -> u64 {
+    short_key(value).unwrap_or_else(|| hasher.hash_one(value) | IS_HASH)
 }
 
 /// The bytes and length of a value of at most seven bytes.
