@@ -78,15 +78,23 @@ fn of_select(
     let _ = VisitMut::visit(order_by, &mut rename);
 }
 
+/// Visits an expression and those in it; compiled once for all closures.
+fn each_expression(
+    expr: &mut Expr,
+    visit: &mut dyn FnMut(&mut Expr) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    visit_expressions_mut(expr, visit)
+}
+
 /// The text that decides the name: without casts and brackets.
 pub(super) fn text_without_casts(expr: &Expr) -> String {
     let mut named = expr.clone();
     // The closure never breaks.
-    let _ = visit_expressions_mut(&mut named, |expr| {
+    let _ = each_expression(&mut named, &mut |expr| {
         while let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = expr {
             *expr = (**inner).clone();
         }
-        ControlFlow::<()>::Continue(())
+        ControlFlow::Continue(())
     });
     text(&named)
 }
@@ -94,13 +102,13 @@ pub(super) fn text_without_casts(expr: &Expr) -> String {
 /// The same without the tables of columns, which a query may write or leave out.
 pub(super) fn text_without_tables(expr: &Expr) -> String {
     let mut named = expr.clone();
-    let _ = visit_expressions_mut(&mut named, |expr| {
+    let _ = each_expression(&mut named, &mut |expr| {
         if let Expr::CompoundIdentifier(parts) = expr
             && let Some(column) = parts.pop()
         {
             *expr = Expr::Identifier(column);
         }
-        ControlFlow::<()>::Continue(())
+        ControlFlow::Continue(())
     });
     text_without_casts(&named)
 }
@@ -228,7 +236,7 @@ impl VisitorMut for Rename {
 /// Replaces the first cast by `CASE WHEN n = n THEN cast END`.
 fn wrap_first_cast(expr: &mut Expr, n: u32) {
     // It breaks where it has found one.
-    let _ = visit_expressions_mut(expr, |inner| {
+    let _ = each_expression(expr, &mut |inner| {
         if !matches!(inner, Expr::Cast { .. }) {
             return ControlFlow::Continue(());
         }

@@ -6,9 +6,10 @@ use super::{
     holds, input_schema, intervals, operator_holds, rewrite_expressions, rewrite_whole_expressions,
     timestamps,
 };
+use crate::walk::{Walk, WalkAll};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err};
 use datafusion::logical_expr::expr::{AggregateFunction, InList, ScalarFunction};
 use datafusion::logical_expr::{
@@ -44,7 +45,7 @@ impl AnalyzerRule for ExactComparisons {
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = timed_dates(plan, config)?;
-        let plan = plan.transform_up_with_subqueries(|node| {
+        let plan = plan.up_all(&mut |node| {
             let compares =
                 matches!(node, LogicalPlan::Join(_)) || operator_holds(&node, is_compared)?;
             if !compares {
@@ -64,7 +65,7 @@ impl AnalyzerRule for ExactComparisons {
                 }
                 other => other,
             };
-            rewrite_whole_expressions(node, |expr| expr.transform_up(|expr| exact(expr, &schema)))
+            rewrite_whole_expressions(node, |expr| expr.up(&mut |expr| exact(expr, &schema)))
         })?;
         Ok(plan.data)
     }
@@ -75,7 +76,7 @@ fn timed_dates(plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan>
     if !holds(&plan, intervals::has_time)? {
         return Ok(plan);
     }
-    let plan = plan.transform_up_with_subqueries(|node| {
+    let plan = plan.up_all(&mut |node| {
         let schema = input_schema(&node);
         let with_time = |expr| intervals::with_time(expr, &schema);
         let node = rewrite_expressions(node, intervals::has_time, with_time)?;

@@ -1,6 +1,6 @@
 //! Values of expressions that depend on no row.
 
-use datafusion::common::tree_node::TreeNode;
+use crate::walk::Walk;
 use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Case, Expr, Volatility, lit};
@@ -18,7 +18,7 @@ pub(super) fn evaluated(expr: &Expr) -> Option<ScalarValue> {
         }
         _ => {}
     }
-    let depends = expr.exists(|expr| {
+    let depends = expr.has(&mut |expr| {
         Ok(match expr {
             Expr::ScalarFunction(function) => {
                 function.func.signature().volatility != Volatility::Immutable

@@ -1,8 +1,9 @@
 //! Correlated subqueries that DataFusion answers wrongly.
 
 use super::constants::simplified;
+use crate::walk::Walk;
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, JoinType, Result, not_impl_err};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
@@ -68,7 +69,7 @@ pub(super) fn with_distinct_names(
         return Ok(Transformed::no(subquery));
     }
     let plan = Arc::unwrap_or_clone(subquery.subquery);
-    let plan = plan.transform_up(|node| match node {
+    let plan = plan.up(&mut |node| match node {
         LogicalPlan::Filter(filter) if filter.predicate.contains_outer() => {
             Ok(Transformed::yes(with_new_names(filter, renamed)?))
         }
@@ -135,7 +136,7 @@ fn with_new_names(filter: Filter, renamed: &Cell<usize>) -> Result<LogicalPlan> 
                 names.insert(column.clone(), Column::new_unqualified(name));
             }
         }
-        let condition = condition.transform(|expr| match &expr {
+        let condition = condition.up(&mut |expr| match &expr {
             Expr::Column(column) if names.contains_key(column) => {
                 Ok(Transformed::yes(Expr::Column(names[column].clone())))
             }
@@ -238,7 +239,7 @@ fn has_outer_columns(plan: &LogicalPlan) -> Result<bool> {
 /// Calls `see` with each operator of the plan and its expressions, in subqueries of its own
 /// excepted, while it returns true.
 fn visit(plan: &LogicalPlan, mut see: impl FnMut(&LogicalPlan, &Expr) -> bool) -> Result<()> {
-    plan.apply(|node| match node {
+    plan.each(&mut |node| match node {
         LogicalPlan::Subquery(_) => Ok(TreeNodeRecursion::Jump),
         _ => node.apply_expressions(|expr| {
             Ok(match see(node, expr) {
@@ -286,7 +287,7 @@ fn keeps_keys_apart(condition: &Expr, node: &LogicalPlan) -> bool {
             && expr.contains_outer()
             && !is_equality(expr, node)
     };
-    let merging = condition.exists(|expr| Ok(merges(expr)));
+    let merging = condition.has(&mut |expr| Ok(merges(expr)));
     matches!(merging, Ok(false))
 }
 

@@ -5,7 +5,8 @@
 //! anything to do. A look at the plan tells in a fraction of the time.
 
 use super::{has_join, holds, is_subquery, operator_holds};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use crate::walk::{Walk, WalkAll};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator};
@@ -90,7 +91,7 @@ impl OptimizerRule for Except {
 ///
 /// It looks at the operators above the join, which show what is used.
 fn is_over_outer_join_of_joins(plan: &LogicalPlan) -> Result<bool> {
-    plan.exists(|node| match node {
+    plan.has(&mut |node| match node {
         LogicalPlan::Join(join) if join.join_type != JoinType::Inner => {
             Ok(has_join(&join.left)? || has_join(&join.right)?)
         }
@@ -144,7 +145,7 @@ fn groups_by_columns_or_one_name_twice(plan: &LogicalPlan) -> Result<bool> {
 fn has_no_cross_join_or_null_equal_one(plan: &LogicalPlan) -> Result<bool> {
     let is_inner = |node: &LogicalPlan| matches!(node, LogicalPlan::Join(join) if join.join_type == JoinType::Inner);
     let (mut has_work, mut is_wrong) = (false, false);
-    plan.apply_with_subqueries(|node| {
+    plan.each_of_all(&mut |node| {
         match node {
             LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
                 has_work |= join.on.is_empty();

@@ -10,7 +10,8 @@
 //! optimizer, which derives them again.
 
 use super::{has_join, has_operator};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use crate::walk::{Walk, WalkAll};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{FunctionalDependencies, Result};
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
@@ -87,7 +88,7 @@ impl OptimizerRule for KeylessJoins {
         if !has_operator(&plan, may_group)? {
             return Ok(Transformed::no(plan));
         }
-        plan.transform_down_with_subqueries(|node| match node {
+        plan.down_all(&mut |node| match node {
             LogicalPlan::Aggregate(mut aggregate) if joins_keys(&aggregate.input)? => {
                 let input = Arc::unwrap_or_clone(aggregate.input);
                 aggregate.input = Arc::new(without_keys(input)?);
@@ -115,11 +116,11 @@ fn joins_keys(plan: &LogicalPlan) -> Result<bool> {
 
 /// Whether a plan has joins, and groups that are or will be known as unique.
 fn joins_groups(plan: &LogicalPlan) -> Result<bool> {
-    let is_unique = |node: &LogicalPlan| {
+    let mut is_unique = |node: &LogicalPlan| {
         let is_group = matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_));
         Ok(is_group || has_keys(node))
     };
-    Ok(has_join(plan)? && plan.exists(is_unique)?)
+    Ok(has_join(plan)? && plan.has(&mut is_unique)?)
 }
 
 fn has_keys(plan: &LogicalPlan) -> bool {

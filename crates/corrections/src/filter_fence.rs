@@ -1,9 +1,10 @@
 //! Rules that push something down where they lose track of columns.
 
 use crate::pass_through::PassThrough;
+use crate::walk::Walk;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::SortMergeJoinExec;
@@ -57,20 +58,20 @@ impl PhysicalOptimizerRule for Fenced {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if !plan.exists(|node| Ok((self.keeps_out)(node)))? {
+        if !plan.has(&mut |node| Ok((self.keeps_out)(node)))? {
             return self.rule.optimize(plan, config);
         }
-        let fence = |inner| match (self.keeps_out)(&inner) {
+        let mut fence = |inner| match (self.keeps_out)(&inner) {
             true => Ok(Transformed::yes(FENCE.over(inner))),
             false => Ok(Transformed::no(inner)),
         };
-        let fenced = plan.transform_up(fence).data()?;
+        let fenced = plan.up(&mut fence).data()?;
         let pushed = self.rule.optimize(fenced, config)?;
-        let unfence = |node: Arc<dyn ExecutionPlan>| match FENCE.input_of(&node) {
+        let mut unfence = |node: Arc<dyn ExecutionPlan>| match FENCE.input_of(&node) {
             Some(inner) => Ok(Transformed::yes(Arc::clone(inner))),
             None => Ok(Transformed::no(node)),
         };
-        pushed.transform_up(unfence).data()
+        pushed.up(&mut unfence).data()
     }
 
     fn name(&self) -> &str {

@@ -1,8 +1,9 @@
 //! Conditions that a `CASE` guards.
 
 use super::{operator_holds, rewrite_whole_expressions};
+use crate::walk::Walk;
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Case, Expr, ExprSchemable, LogicalPlan, cast};
@@ -39,7 +40,7 @@ impl OptimizerRule for GuardedConditions {
             schema.merge(&scan.projected_schema);
         }
         rewrite_whole_expressions(plan, |expr| {
-            expr.transform_up(|expr| match expr {
+            expr.up(&mut |expr| match expr {
                 Expr::Case(case) => guarded(case, &schema),
                 other => Ok(Transformed::no(other)),
             })
@@ -77,7 +78,7 @@ fn guarded(case: Case, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 /// Whether evaluating an expression can fail for some values.
 fn may_fail(expr: &Expr, schema: &DFSchema) -> bool {
-    let fails = |expr: &Expr| {
+    let mut fails = |expr: &Expr| {
         Ok(match expr {
             Expr::BinaryExpr(binary) => binary.op.is_numerical_operators(),
             Expr::Negative(_) | Expr::ScalarFunction(_) => true,
@@ -88,7 +89,7 @@ fn may_fail(expr: &Expr, schema: &DFSchema) -> bool {
             _ => false,
         })
     };
-    expr.exists(fails).unwrap_or(true)
+    expr.has(&mut fails).unwrap_or(true)
 }
 
 /// Whether a cast has a result for every value.

@@ -2,6 +2,7 @@
 
 use super::constants::{evaluated, null_else};
 use super::{holds, rewrite_expressions};
+use crate::walk::WalkAll;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, ScalarValue};
@@ -28,7 +29,7 @@ impl AnalyzerRule for MergedLists {
         if !holds(&plan, is_list)? {
             return Ok(plan);
         }
-        let plan = plan.transform_up_with_subqueries(|node| {
+        let plan = plan.up_all(&mut |node| {
             rewrite_expressions(node, is_list, |expr| {
                 Ok(match expr {
                     Expr::InList(list) => plain(list),

@@ -42,6 +42,7 @@ mod scan_statistics;
 mod select_names;
 mod timestamps;
 mod top_groups;
+mod walk;
 mod window_order;
 mod zeros;
 
@@ -52,9 +53,10 @@ pub use null_rules::PlainAntiJoins;
 pub use pass_through::PassThrough;
 pub use precedence::statement;
 
+use crate::walk::{Walk, WalkAll};
 use comparisons::ExactComparisons;
 use counted_sets::CountedSets;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, JoinType, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -192,7 +194,7 @@ fn rewrite_expressions(
     mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
     match operator_holds(&node, such)? {
-        true => rewrite_whole_expressions(node, |expr| expr.transform_up(&mut rewrite)),
+        true => rewrite_whole_expressions(node, |expr| expr.up(&mut rewrite)),
         false => Ok(Transformed::no(node)),
     }
 }
@@ -211,7 +213,7 @@ fn rewrite_whole_expressions(
 
 /// Whether there is a join in the plan, subqueries left out.
 fn has_join(plan: &LogicalPlan) -> Result<bool> {
-    plan.exists(|node| Ok(matches!(node, LogicalPlan::Join(_))))
+    plan.has(&mut |node| Ok(matches!(node, LogicalPlan::Join(_))))
 }
 
 /// Rewrites a plan, subqueries included, from its leaves up. One without an operator that is `such`
@@ -219,10 +221,10 @@ fn has_join(plan: &LogicalPlan) -> Result<bool> {
 fn rewrite_if_any(
     plan: LogicalPlan,
     such: impl Fn(&LogicalPlan) -> bool,
-    rewrite: impl FnMut(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
+    mut rewrite: impl FnMut(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
 ) -> Result<LogicalPlan> {
     match has_operator(&plan, such)? {
-        true => plan.transform_up_with_subqueries(rewrite).data(),
+        true => plan.up_all(&mut rewrite).data(),
         false => Ok(plan),
     }
 }
@@ -230,7 +232,7 @@ fn rewrite_if_any(
 /// Whether an operator of the plan, those of subqueries included, is `such`.
 fn has_operator(plan: &LogicalPlan, such: impl Fn(&LogicalPlan) -> bool) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.each_of_all(&mut |node| {
         found = such(node);
         Ok(match found {
             true => TreeNodeRecursion::Stop,
@@ -278,7 +280,7 @@ fn is_window_function(expr: &Expr) -> bool {
 fn operator_holds(node: &LogicalPlan, such: impl Fn(&Expr) -> bool) -> Result<bool> {
     let mut found = false;
     node.apply_expressions(|expr| {
-        found = expr.exists(|e| Ok(such(e)))?;
+        found = expr.has(&mut |e| Ok(such(e)))?;
         Ok(match found {
             true => TreeNodeRecursion::Stop,
             false => TreeNodeRecursion::Continue,
@@ -290,7 +292,7 @@ fn operator_holds(node: &LogicalPlan, such: impl Fn(&Expr) -> bool) -> Result<bo
 /// Whether an expression of the plan, subqueries included, holds one that is `such`.
 fn holds(plan: &LogicalPlan, such: impl Fn(&Expr) -> bool) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.each_of_all(&mut |node| {
         found = operator_holds(node, &such)?;
         Ok(match found {
             true => TreeNodeRecursion::Stop,

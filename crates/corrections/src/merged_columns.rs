@@ -1,5 +1,6 @@
 //! Outer joins with `USING` and `NATURAL`.
 
+use crate::walk::WalkAll;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinConstraint, JoinType, Result, plan_err};
@@ -20,7 +21,7 @@ impl AnalyzerRule for NoMergedOuterColumns {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.apply_with_subqueries(|node| match node {
+        plan.each_of_all(&mut |node| match node {
             LogicalPlan::Join(join)
                 if join.join_constraint == JoinConstraint::Using
                     && matches!(join.join_type, JoinType::Right | JoinType::Full) =>

@@ -6,6 +6,7 @@
 //! loaded, with the floats of their lists and structs, computed floats where they leave arithmetic,
 //! and aggregates where they are used.
 
+use crate::walk::WalkAll;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, make_array};
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 use datafusion::common::config::ConfigOptions;
@@ -62,7 +63,7 @@ fn at_root(plan: LogicalPlan, compared: &mut HashSet<Column>) -> Result<LogicalP
 
 /// Changes a part of a plan.
 fn everywhere(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    plan.transform_up_with_subqueries(|node| {
+    plan.up_all(&mut |node| {
         let below = Below::of(&node);
         let may_make_nan = |expr: &Expr| may_make_nan(expr, &below) && is_float(expr, &below);
         if !super::operator_holds(&node, may_make_nan)? {

@@ -1,8 +1,9 @@
 //! Columns that are constant below an operator, and are not above it.
 
 use crate::pass_through::PassThrough;
+use crate::walk::Walk;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{JoinType, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -46,7 +47,7 @@ impl PhysicalOptimizerRule for NullFilled {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let change = |node: Arc<dyn ExecutionPlan>| {
+        let mut change = |node: Arc<dyn ExecutionPlan>| {
             if node.is::<UnionExec>() && node.children().into_iter().any(knows_equalities) {
                 return Ok(Transformed::yes(ANY_VALUES.over(node)));
             }
@@ -76,7 +77,7 @@ impl PhysicalOptimizerRule for NullFilled {
             node.replace_children(inputs, recompute)
                 .map(Transformed::yes)
         };
-        plan.transform_up(change).data()
+        plan.up(&mut change).data()
     }
 
     fn name(&self) -> &str {

@@ -3,6 +3,7 @@
 use super::constants::simplified;
 use super::holds;
 use super::null_rules::has_no_nulls;
+use crate::walk::WalkAll;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchemaRef, Result, ScalarValue};
@@ -35,7 +36,7 @@ impl AnalyzerRule for ThreeValuedIn {
         if !holds(&plan, |expr| matches!(expr, Expr::InSubquery(_)))? {
             return Ok(plan);
         }
-        let plan = plan.transform_up_with_subqueries(|node| {
+        let plan = plan.up_all(&mut |node| {
             let LogicalPlan::Filter(filter) = node else {
                 return Ok(Transformed::no(node));
             };

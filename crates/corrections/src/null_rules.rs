@@ -10,6 +10,7 @@
 //!   count no NULL in the columns. Only the plain form runs in parallel.
 
 use super::{holds, rewrite_expressions};
+use crate::walk::WalkAll;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
@@ -40,7 +41,7 @@ impl AnalyzerRule for NullableSubqueries {
         if !holds(&plan, is_mistaken)? {
             return Ok(plan);
         }
-        let marked = plan.transform_up_with_subqueries(|node| {
+        let marked = plan.up_all(&mut |node| {
             let node = rewrite_expressions(node, is_mistaken, mark)?;
             // Columns computed from a marked subquery are nullable too.
             node.map_data(LogicalPlan::recompute_schema)

@@ -3,8 +3,9 @@
 use super::correlated::{Site, check, constant_value, with_distinct_names};
 use super::null_rules::gives_one_row;
 use super::{has_operator, is_subquery, rewrite_expressions};
+use crate::walk::{Walk, WalkAll};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::expr::{InSubquery, SetComparison};
 use datafusion::logical_expr::{
@@ -37,7 +38,7 @@ impl AnalyzerRule for OneRowSubqueries {
         }
         let mut changed = false;
         let renamed = Cell::new(0);
-        let plan = plan.transform_up_with_subqueries(|node| {
+        let plan = plan.up_all(&mut |node| {
             // All subqueries come by, those of expressions before their operator.
             if let LogicalPlan::Subquery(subquery) = node {
                 let subquery = with_distinct_names(subquery, &renamed)?;
@@ -72,12 +73,12 @@ impl AnalyzerRule for OneRowSubqueries {
 /// DataFusion 55 takes those that occur twice out of the aggregate too late, groups the subquery by
 /// columns of its inside, and returns rows of the outer table several times.
 fn refuse_joins(aggregate: &LogicalPlan) -> Result<()> {
-    let is_join = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Join(_)));
+    let mut is_join = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Join(_)));
     let mut found = false;
     aggregate.apply_expressions(|expr| {
-        expr.apply(|expr| {
+        expr.each(&mut |expr| {
             if let Expr::ScalarSubquery(subquery) = expr {
-                found |= is_correlated(subquery) && subquery.subquery.exists(is_join)?;
+                found |= is_correlated(subquery) && subquery.subquery.has(&mut is_join)?;
             }
             Ok(TreeNodeRecursion::Continue)
         })

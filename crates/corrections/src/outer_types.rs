@@ -1,8 +1,9 @@
 //! Types of the columns of an outer query, as its rows will have them.
 
 use super::{holds, is_subquery, operator_holds};
+use crate::walk::{Walk, WalkAll};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, DataFusionError, ExprSchema, Result};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
@@ -27,7 +28,7 @@ impl AnalyzerRule for OuterTypes {
         if !holds(&plan, is_subquery)? {
             return Ok(plan);
         }
-        plan.transform_up_with_subqueries(|node| {
+        plan.up_all(&mut |node| {
             let widened = is_correlated(&node)?
                 && node.inputs().into_iter().try_fold(false, |found, input| {
                     Ok::<_, DataFusionError>(found || may_widen(input)?)
@@ -64,14 +65,14 @@ fn is_correlated(node: &LogicalPlan) -> Result<bool> {
 /// Whether columns of a plan may get other types when types are coerced.
 fn may_widen(plan: &LogicalPlan) -> Result<bool> {
     Ok(
-        plan.exists(|node| Ok(matches!(node, LogicalPlan::Union(_))))?
+        plan.has(&mut |node| Ok(matches!(node, LogicalPlan::Union(_))))?
             || holds(plan, |expr| matches!(expr, Expr::Case(_)))?,
     )
 }
 
 /// The subquery, and those in it, with the types of `schema` for its columns.
 fn retyped(subquery: Subquery, schema: &DFSchema) -> Result<Transformed<Subquery>> {
-    let retype = |expr: Expr| match expr {
+    let mut retype = |expr: Expr| match expr {
         Expr::OuterReferenceColumn(field, column) => {
             let now = schema.field_from_column(&column).ok();
             let now = now.filter(|now| now.data_type() != field.data_type());
@@ -83,20 +84,20 @@ fn retyped(subquery: Subquery, schema: &DFSchema) -> Result<Transformed<Subquery
         other => Ok(Transformed::no(other)),
     };
     let plan = Arc::unwrap_or_clone(subquery.subquery);
-    let plan = plan.transform_up_with_subqueries(|node| {
+    let plan = plan.up_all(&mut |node| {
         let node = match node {
             LogicalPlan::Subquery(mut inner) => {
                 let outer = inner.outer_ref_columns.into_iter();
-                let outer = outer.map(|expr| expr.transform_up(retype).data());
+                let outer = outer.map(|expr| expr.up(&mut retype).data());
                 inner.outer_ref_columns = outer.collect::<Result<_>>()?;
                 LogicalPlan::Subquery(inner)
             }
             other => other,
         };
-        node.map_expressions(|expr| expr.transform_up(retype))
+        node.map_expressions(|expr| expr.up(&mut retype))
     })?;
     let outer = subquery.outer_ref_columns.into_iter();
-    let outer = outer.map(|expr| expr.transform_up(retype).data());
+    let outer = outer.map(|expr| expr.up(&mut retype).data());
     Ok(Transformed::yes(Subquery {
         subquery: Arc::new(plan.data),
         outer_ref_columns: outer.collect::<Result<_>>()?,

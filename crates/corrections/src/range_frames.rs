@@ -1,7 +1,8 @@
 //! Windows whose frame ends before the current row's value.
 
+use crate::walk::Walk;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -23,7 +24,7 @@ impl PhysicalOptimizerRule for WholeRangeFrames {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let whole = |node: Arc<dyn ExecutionPlan>| {
+        let mut whole = |node: Arc<dyn ExecutionPlan>| {
             let Some(window) = node.downcast_ref::<BoundedWindowAggExec>() else {
                 return Ok(Transformed::no(node));
             };
@@ -38,7 +39,7 @@ impl PhysicalOptimizerRule for WholeRangeFrames {
                 WindowAggExec::try_new(frames.to_vec(), Arc::clone(window.input()), separate)?;
             Ok(Transformed::yes(Arc::new(whole) as _))
         };
-        plan.transform_up(whole).data()
+        plan.up(&mut whole).data()
     }
 
     fn name(&self) -> &str {

@@ -2,9 +2,10 @@
 
 use super::bits::may_overflow;
 use super::is_arithmetic;
+use crate::walk::Walk;
 use arrow::datatypes::Schema;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -36,7 +37,7 @@ impl PhysicalOptimizerRule for CheckedArithmetic {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(operator).data()
+        plan.up(&mut operator).data()
     }
 
     fn name(&self) -> &str {
@@ -109,7 +110,7 @@ struct Checks {
 
 impl Checks {
     fn of(&mut self, expr: &PhysicalExprRef, schema: &Schema) -> Result<PhysicalExprRef> {
-        let checked = Arc::clone(expr).transform_up(|expr| checked(expr, schema))?;
+        let checked = Arc::clone(expr).up(&mut |expr| checked(expr, schema))?;
         self.added |= checked.transformed;
         Ok(checked.data)
     }

@@ -1,9 +1,10 @@
 //! Arithmetic in the expressions of windows.
 
 use super::computes;
+use crate::walk::Walk;
 use crate::{is_window, rewrite_if_any};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection, Window};
 use datafusion::optimizer::analyzer::AnalyzerRule;
@@ -43,7 +44,7 @@ fn below(window: Window) -> Result<Transformed<LogicalPlan>> {
     };
     let exprs = window.window_expr.iter().map(|expr| {
         let name = expr.schema_name().to_string();
-        let pulled = expr.clone().transform_down(&mut pull)?;
+        let pulled = expr.clone().down(&mut pull)?;
         pulled.data.alias_if_changed(name)
     });
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
@@ -62,11 +63,11 @@ fn below(window: Window) -> Result<Transformed<LogicalPlan>> {
 /// Whether an expression is integer arithmetic over columns of the input.
 fn is_computed(expr: &Expr, input: &DFSchema) -> Result<bool> {
     // What has a NULL is NULL, and some functions ask for a constant.
-    let is_null = |e: &Expr| Ok(matches!(e, Expr::Literal(value, _) if value.is_null()));
+    let mut is_null = |e: &Expr| Ok(matches!(e, Expr::Literal(value, _) if value.is_null()));
     if !computes(expr)
         || expr.is_volatile()
         || expr.column_refs().is_empty()
-        || expr.exists(is_null)?
+        || expr.has(&mut is_null)?
     {
         return Ok(false);
     }
