@@ -103,3 +103,67 @@ macro_rules! planned_as {
         }
     };
 }
+
+/// The estimates of an operator that are those of the operator in its field `$replaced`.
+#[macro_export]
+macro_rules! estimated_as {
+    ($replaced:ident) => {
+        fn child_stats_requests(
+            &self,
+            partition: ::std::option::Option<usize>,
+        ) -> ::std::vec::Vec<::datafusion::physical_plan::ChildStats> {
+            self.$replaced.child_stats_requests(partition)
+        }
+
+        fn statistics_from_inputs(
+            &self,
+            input_stats: &[::std::sync::Arc<::datafusion::common::Statistics>],
+            args: &::datafusion::physical_plan::StatisticsArgs,
+        ) -> ::datafusion::common::Result<::std::sync::Arc<::datafusion::common::Statistics>> {
+            self.$replaced.statistics_from_inputs(input_stats, args)
+        }
+    };
+}
+
+/// The methods about the input of an operator that has one, in its field `$input`, and works on its
+/// partitions as they are.
+///
+/// The method `$over` makes the same operator on top of another input.
+#[macro_export]
+macro_rules! with_one_input {
+    ($input:ident, $over:ident) => {
+        fn benefits_from_input_partitioning(&self) -> ::std::vec::Vec<bool> {
+            vec![false]
+        }
+
+        fn children(
+            &self,
+        ) -> ::std::vec::Vec<&::std::sync::Arc<dyn ::datafusion::physical_plan::ExecutionPlan>> {
+            vec![&self.$input]
+        }
+
+        fn replace_children(
+            self: ::std::sync::Arc<Self>,
+            mut children: ::std::vec::Vec<
+                ::std::sync::Arc<dyn ::datafusion::physical_plan::ExecutionPlan>,
+            >,
+            _: ::datafusion::physical_plan::execution_plan::ReplaceChildrenOptions,
+        ) -> ::datafusion::common::Result<
+            ::std::sync::Arc<dyn ::datafusion::physical_plan::ExecutionPlan>,
+        > {
+            match (children.pop(), children.is_empty()) {
+                (Some(input), true) => Ok(self.$over(input)),
+                _ => ::datafusion::common::internal_err!("{} has one input", self.name()),
+            }
+        }
+
+        $crate::with_new_children!();
+
+        fn child_stats_requests(
+            &self,
+            partition: ::std::option::Option<usize>,
+        ) -> ::std::vec::Vec<::datafusion::physical_plan::ChildStats> {
+            vec![::datafusion::physical_plan::ChildStats::At(partition)]
+        }
+    };
+}

@@ -4,10 +4,9 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
-use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
-    StatisticsArgs,
+    DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties, StatisticsArgs,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -65,6 +64,12 @@ impl DisplayAs for PassThroughExec {
     }
 }
 
+impl PassThroughExec {
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        self.kind.over(input)
+    }
+}
+
 impl ExecutionPlan for PassThroughExec {
     fn name(&self) -> &str {
         self.kind.name
@@ -78,14 +83,6 @@ impl ExecutionPlan for PassThroughExec {
         vec![!self.kind.hides_values]
     }
 
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
     fn apply_expressions(
         &self,
         _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
@@ -93,18 +90,7 @@ impl ExecutionPlan for PassThroughExec {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(self.kind.over(input)),
-            _ => internal_err!("{} has one input", self.kind.name),
-        }
-    }
-
-    crate::with_new_children!();
+    crate::with_one_input!(input, over);
 
     fn execute(
         &self,
@@ -113,10 +99,6 @@ impl ExecutionPlan for PassThroughExec {
     ) -> Result<SendableRecordBatchStream> {
         let rows = self.input.execute(partition, context)?;
         Ok((self.kind.stream)(rows))
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
     }
 
     fn statistics_from_inputs(

@@ -1,5 +1,6 @@
 //! Group and join keys that a filter has made constant.
 
+use crate::outer_joins::below_alias;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, JoinType, Result, ScalarValue};
 use datafusion::logical_expr::utils::split_conjunction;
@@ -141,11 +142,7 @@ fn of_column(plan: &LogicalPlan, column: &Column) -> Option<ScalarValue> {
             let index = projection.schema.maybe_index_of_column(column)?;
             constant(&projection.input, projection.expr.get(index)?)
         }
-        LogicalPlan::SubqueryAlias(alias) => {
-            let index = alias.schema.maybe_index_of_column(column)?;
-            let inner = Column::from(alias.input.schema().qualified_field(index));
-            of_column(&alias.input, &inner)
-        }
+        LogicalPlan::SubqueryAlias(alias) => of_column(&alias.input, &below_alias(alias, column)?),
         LogicalPlan::Aggregate(aggregate) => {
             let index = aggregate.schema.maybe_index_of_column(column)?;
             match aggregate.group_expr.get(index)? {

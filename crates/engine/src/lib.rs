@@ -33,6 +33,7 @@ pub mod pooled;
 mod provider;
 mod quick_rules;
 mod ranks;
+mod replaced;
 pub mod routing;
 mod running_window;
 mod runtime_filter;

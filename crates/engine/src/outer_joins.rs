@@ -2,7 +2,7 @@
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, JoinType, NullEquality, Result};
-use datafusion::logical_expr::{Expr, Join, LogicalPlan};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, SubqueryAlias};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
@@ -95,11 +95,8 @@ fn without_nulls(plan: &LogicalPlan, columns: &[Column]) -> Result<Option<Logica
             columns.iter().filter_map(of).collect()
         }
         LogicalPlan::SubqueryAlias(alias) => {
-            let of = |column| {
-                let index = alias.schema.maybe_index_of_column(column)?;
-                Some(Column::from(alias.input.schema().qualified_field(index)))
-            };
-            columns.iter().filter_map(of).collect()
+            let inner = columns.iter().map(|column| below_alias(alias, column));
+            inner.flatten().collect()
         }
         _ => return Ok(None),
     };
@@ -113,6 +110,12 @@ fn without_nulls(plan: &LogicalPlan, columns: &[Column]) -> Result<Option<Logica
         .clone()
         .map_children(|_| Ok(Transformed::yes(input.clone())))?;
     Ok(Some(replaced.data))
+}
+
+/// The column of the input that is a column of its alias.
+pub(crate) fn below_alias(alias: &SubqueryAlias, column: &Column) -> Option<Column> {
+    let index = alias.schema.maybe_index_of_column(column)?;
+    Some(Column::from(alias.input.schema().qualified_field(index)))
 }
 
 fn of_join(join: &Join, columns: &[Column]) -> Result<Option<LogicalPlan>> {

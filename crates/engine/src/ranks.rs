@@ -1,23 +1,17 @@
 //! Values as 64-bit ranks in the order that a sort gives them.
 
+use crate::bigjoin::{MAX_DIGITS, integers, is_key_type, of_strings};
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow::compute::SortOptions;
-use arrow::datatypes::{
-    DataType, Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type, Int8Type,
-    Int16Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
+use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, UInt64Type};
 use datafusion::common::{Result, internal_err};
 
 /// Whether [`ranks`] knows the order of this type.
 pub(crate) fn has_ranks(data_type: &DataType) -> bool {
-    use DataType::{
-        Date32, Date64, Decimal128, Float32, Float64, LargeUtf8, Timestamp, Utf8, Utf8View,
-    };
-    data_type.is_integer()
-        || matches!(data_type, Float32 | Float64 | Date32 | Date64)
-        || matches!(data_type, Decimal128(_, _) | Timestamp(_, _))
-        || matches!(data_type, Utf8 | LargeUtf8 | Utf8View)
+    use DataType::{Decimal128, Float32, Float64};
+    is_key_type(data_type)
+        || data_type.is_string()
+        || matches!(data_type, Float32 | Float64 | Decimal128(_, _))
 }
 
 /// A number per row, never greater than that of a row that comes later in the order.
@@ -41,12 +35,10 @@ pub(crate) fn ranks(array: &ArrayRef, options: SortOptions) -> Result<Vec<u64>> 
 
 /// Whether different values have different ranks, apart from NULL.
 pub(crate) fn are_exact(data_type: &DataType) -> bool {
-    use DataType::{Decimal128, LargeUtf8, Utf8, Utf8View};
     match data_type {
         // More digits may not fit into 64 bits.
-        Decimal128(digits, _) => *digits <= 18,
-        Utf8 | LargeUtf8 | Utf8View => false,
-        other => has_ranks(other),
+        DataType::Decimal128(digits, _) => *digits <= MAX_DIGITS,
+        other => has_ranks(other) && !other.is_string(),
     }
 }
 
@@ -56,35 +48,21 @@ pub(crate) fn ascending(array: &ArrayRef) -> Result<Vec<u64>> {
         let values = array.as_primitive::<T>().values();
         values.iter().map(|v| rank(*v)).collect()
     }
-    fn of_strings<'a>(strings: impl Iterator<Item = Option<&'a str>>) -> Vec<u64> {
-        strings.map(|s| s.map_or(0, first_bytes)).collect()
-    }
     Ok(match array.data_type() {
-        DataType::Int8 => of::<Int8Type>(array, |v| signed(v.into())),
-        DataType::Int16 => of::<Int16Type>(array, |v| signed(v.into())),
-        DataType::Int32 => of::<Int32Type>(array, |v| signed(v.into())),
-        DataType::Int64 => of::<Int64Type>(array, signed),
-        DataType::UInt8 => of::<UInt8Type>(array, u64::from),
-        DataType::UInt16 => of::<UInt16Type>(array, u64::from),
-        DataType::UInt32 => of::<UInt32Type>(array, u64::from),
         DataType::UInt64 => of::<UInt64Type>(array, |v| v),
         DataType::Float32 => of::<Float32Type>(array, |v| float(v.into())),
         DataType::Float64 => of::<Float64Type>(array, float),
-        DataType::Date32 => of::<Date32Type>(array, |v| signed(v.into())),
-        DataType::Date64 => of::<Date64Type>(array, signed),
-        DataType::Timestamp(unit, _) => match unit {
-            TimeUnit::Second => of::<TimestampSecondType>(array, signed),
-            TimeUnit::Millisecond => of::<TimestampMillisecondType>(array, signed),
-            TimeUnit::Microsecond => of::<TimestampMicrosecondType>(array, signed),
-            TimeUnit::Nanosecond => of::<TimestampNanosecondType>(array, signed),
-        },
+        whole if is_key_type(whole) => integers(array)?.into_iter().map(signed).collect(),
         DataType::Decimal128(_, _) => of::<Decimal128Type>(array, |v| {
             signed(v.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
         }),
-        DataType::Utf8 => of_strings(array.as_string::<i32>().iter()),
-        DataType::LargeUtf8 => of_strings(array.as_string::<i64>().iter()),
-        DataType::Utf8View => of_strings(array.as_string_view().iter()),
-        other => return internal_err!("values of type {other} have no ranks"),
+        other => {
+            let ranks = of_strings(array, |value| value.map_or(0, first_bytes));
+            let Some(ranks) = ranks else {
+                return internal_err!("values of type {other} have no ranks");
+            };
+            ranks
+        }
     })
 }
 

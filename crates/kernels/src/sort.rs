@@ -25,53 +25,36 @@ pub trait PackedKey: Copy + Ord + Default + Send {
     fn digit(self, shift: u32, bits: u32) -> usize;
 }
 
-impl PackedKey for u64 {
-    const KEY_BITS: u32 = 32;
+macro_rules! packed_key {
+    ($integer:ty) => {
+        impl PackedKey for $integer {
+            const KEY_BITS: u32 = <$integer>::BITS - ROW_BITS;
 
-    #[inline(always)]
-    fn pack(key: u128, row: u32) -> Self {
-        (key as u64) << ROW_BITS | u64::from(row)
-    }
+            #[inline(always)]
+            fn pack(key: u128, row: u32) -> Self {
+                (key as $integer) << ROW_BITS | <$integer>::from(row)
+            }
 
-    #[inline(always)]
-    fn row(self) -> u32 {
-        self as u32
-    }
+            #[inline(always)]
+            fn row(self) -> u32 {
+                self as u32
+            }
 
-    #[inline(always)]
-    fn key(self) -> u128 {
-        u128::from(self >> ROW_BITS)
-    }
+            #[inline(always)]
+            fn key(self) -> u128 {
+                u128::from(self >> ROW_BITS)
+            }
 
-    #[inline(always)]
-    fn digit(self, shift: u32, bits: u32) -> usize {
-        (self >> shift) as usize & ((1 << bits) - 1)
-    }
+            #[inline(always)]
+            fn digit(self, shift: u32, bits: u32) -> usize {
+                (self >> shift) as usize & ((1 << bits) - 1)
+            }
+        }
+    };
 }
 
-impl PackedKey for u128 {
-    const KEY_BITS: u32 = 96;
-
-    #[inline(always)]
-    fn pack(key: u128, row: u32) -> Self {
-        key << ROW_BITS | u128::from(row)
-    }
-
-    #[inline(always)]
-    fn row(self) -> u32 {
-        self as u32
-    }
-
-    #[inline(always)]
-    fn key(self) -> u128 {
-        self >> ROW_BITS
-    }
-
-    #[inline(always)]
-    fn digit(self, shift: u32, bits: u32) -> usize {
-        (self >> shift) as usize & ((1 << bits) - 1)
-    }
-}
+packed_key!(u64);
+packed_key!(u128);
 
 /// Keys that are sorted by comparison: at most 64 KiB of them.
 const FEW: usize = 4096;

@@ -2,23 +2,20 @@
 
 use super::keys::{can_lead, sorted};
 use crate::breakdown::guarded;
+use crate::replaced;
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::{SortColumn, concat, take};
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{Result, Statistics, exec_err, internal_err};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
+use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
-use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
-};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, StatisticsArgs,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
@@ -102,10 +99,7 @@ impl ExecutionPlan for BigSortExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         // This operator cannot spill; DataFusion's can.
-        if matches!(context.memory_pool().memory_limit(), MemoryLimit::Finite(_)) {
-            MetricBuilder::new(&self.metrics)
-                .counter("left_to_datafusion", partition)
-                .add(1);
+        if replaced::has_to_run(&context, &self.metrics, partition) {
             return self.sort.execute(partition, context);
         }
         let sort = self.sort()?;
@@ -131,37 +125,16 @@ impl ExecutionPlan for BigSortExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        let mut all = self.metrics.clone_inner();
-        // Where the replaced operator ran, its metrics are the ones with values.
-        for metric in self.sort.metrics().iter().flat_map(MetricsSet::iter) {
-            all.push(Arc::clone(metric));
-        }
-        Some(all)
+        Some(replaced::metrics_with(&self.metrics, self.sort.as_ref()))
     }
 
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        self.sort.child_stats_requests(partition)
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        input_stats: &[Arc<Statistics>],
-        args: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        self.sort.statistics_from_inputs(input_stats, args)
-    }
+    tierloom_corrections::estimated_as!(sort);
 }
 
 impl DisplayAs for BigSortExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // SortExec's own text with the other name.
-        struct Inner<'a>(&'a dyn ExecutionPlan, DisplayFormatType);
-        impl fmt::Display for Inner<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt_as(self.1, f)
-            }
-        }
-        let text = Inner(self.sort.as_ref(), t).to_string();
+        let text = replaced::text(self.sort.as_ref(), t);
         match text.strip_prefix("SortExec") {
             Some(rest) => write!(f, "BigSortExec{rest}"),
             None => write!(f, "{text}"),

@@ -5,7 +5,7 @@
 
 use crate::bigjoin::TextNumbers;
 use crate::ranks::{are_exact, ascending, has_ranks};
-use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, make_comparator};
+use arrow::array::{Array, ArrayRef, UInt32Array, make_comparator};
 use arrow::compute::{SortColumn, SortOptions, lexsort_to_indices, sort_to_indices};
 use arrow::datatypes::{DataType, StringViewType};
 use datafusion::common::Result;
@@ -130,7 +130,7 @@ impl Codes {
             return Ok(None);
         }
         let (ranks, exact) = match data_type {
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => of_strings(array)?,
+            text if text.is_string() => of_strings(array)?,
             _ => (ascending(array)?, are_exact(data_type)),
         };
         Ok(Some(Codes::of_ranks(array, ranks, exact, options)))
@@ -201,11 +201,7 @@ fn of_strings(array: &ArrayRef) -> Result<(Vec<u64>, bool)> {
     // In parts, so that a column of many different strings is not numbered to its end.
     for start in (0..array.len()).step_by(PART_ROWS) {
         let part = array.slice(start, PART_ROWS.min(array.len() - start));
-        match part.data_type() {
-            DataType::Utf8 => table.assign(part.as_string::<i32>(), &mut some)?,
-            DataType::LargeUtf8 => table.assign(part.as_string::<i64>(), &mut some)?,
-            _ => table.assign(part.as_string_view(), &mut some)?,
-        }
+        table.assign_strings(&part, &mut some)?;
         numbers.extend_from_slice(&some);
         let seen = start + part.len();
         if table.len() > most || (seen > TRIAL_ROWS && table.len() > seen * 3 / 4) {

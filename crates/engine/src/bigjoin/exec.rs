@@ -6,8 +6,9 @@
 use super::build::{BuildMetrics, BuildPlan, collect};
 use super::keys::{MAX_COLUMNS, can_join};
 use super::stream::{Probe, ProbeMetrics, ProbePlan, SharedBuild};
+use crate::replaced;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinSide, JoinType, NullEquality, Result, Statistics, internal_err};
+use datafusion::common::{JoinSide, JoinType, NullEquality, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
@@ -18,8 +19,7 @@ use datafusion::physical_plan::metrics::{
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    StatisticsArgs,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
 };
 use futures::FutureExt;
 use std::fmt;
@@ -226,29 +226,13 @@ impl ExecutionPlan for BigJoinExec {
         Some(self.metrics.clone_inner())
     }
 
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        self.join.child_stats_requests(partition)
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        input_stats: &[Arc<Statistics>],
-        args: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        self.join.statistics_from_inputs(input_stats, args)
-    }
+    tierloom_corrections::estimated_as!(join);
 }
 
 impl DisplayAs for BigJoinExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // HashJoinExec's own text, with the other name and the reason appended.
-        struct Inner<'a>(&'a HashJoinExec, DisplayFormatType);
-        impl fmt::Display for Inner<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt_as(self.1, f)
-            }
-        }
-        let text = Inner(&self.join, t).to_string();
+        let text = replaced::text(self.join.as_ref(), t);
         match text.strip_prefix("HashJoinExec") {
             Some(rest) => write!(f, "BigJoinExec{rest}, hash table: {}", self.why),
             None => writeln!(f, "{}\n{}", text.trim_end(), self.why),

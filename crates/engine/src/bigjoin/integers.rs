@@ -30,7 +30,7 @@ pub(crate) fn is_integer_like(data_type: &DataType) -> bool {
 }
 
 /// Decimal digits that fit into 64 bits.
-const MAX_DIGITS: u8 = 18;
+pub(crate) const MAX_DIGITS: u8 = 18;
 
 /// The integer type that values of a type are stored as.
 fn stored_as(data_type: &DataType) -> DataType {
@@ -122,4 +122,14 @@ pub(crate) fn array_of(
         other => return internal_err!("{other} is no type of an integer key"),
     };
     retyped(&array, data_type)
+}
+
+/// A value for each string of an array, or NULL; none if it has no strings.
+pub(crate) fn of_strings<R>(array: &ArrayRef, of: impl Fn(Option<&str>) -> R) -> Option<Vec<R>> {
+    Some(match array.data_type() {
+        DataType::Utf8 => array.as_string::<i32>().iter().map(of).collect(),
+        DataType::LargeUtf8 => array.as_string::<i64>().iter().map(of).collect(),
+        DataType::Utf8View => array.as_string_view().iter().map(of).collect(),
+        _ => return None,
+    })
 }

@@ -5,7 +5,7 @@
 //! their ranges on the build side where those fit.
 
 use super::aggregate::{IS_HASH, text_code};
-use super::integers::{integers, is_key_type};
+use super::integers::{integers, is_key_type, of_strings};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::concat;
@@ -23,12 +23,7 @@ const HASHER: FixedState = FixedState::with_seed(0x7469_6572_6c6f_6f6d);
 
 /// Whether columns of this type can be keys of a join.
 pub(crate) fn can_join(data_type: &DataType) -> bool {
-    is_key_type(data_type) || is_text(data_type)
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    use DataType::{LargeUtf8, Utf8, Utf8View};
-    matches!(data_type, Utf8 | LargeUtf8 | Utf8View)
+    is_key_type(data_type) || data_type.is_string()
 }
 
 /// The key columns of one or several batches, one integer per row.
@@ -51,7 +46,7 @@ impl KeyColumns {
         for expr in on {
             let array = expr.evaluate(batch)?.into_array(batch.num_rows())?;
             nulls = NullBuffer::union(nulls.as_ref(), array.nulls());
-            let is_text = is_text(array.data_type());
+            let is_text = array.data_type().is_string();
             columns.push(match is_text {
                 true => codes(&array),
                 false => integers(&array)?,
@@ -143,15 +138,8 @@ impl KeyColumns {
 
 /// The integers of strings; any integer for NULL.
 fn codes(array: &ArrayRef) -> Vec<i64> {
-    fn of<'a>(values: impl Iterator<Item = Option<&'a str>>) -> Vec<i64> {
-        let code = |value: Option<&str>| text_code(value.unwrap_or("").as_bytes(), &HASHER) as i64;
-        values.map(code).collect()
-    }
-    match array.data_type() {
-        DataType::Utf8 => of(array.as_string::<i32>().iter()),
-        DataType::LargeUtf8 => of(array.as_string::<i64>().iter()),
-        _ => of(array.as_string_view().iter()),
-    }
+    let code = |value: Option<&str>| text_code(value.unwrap_or("").as_bytes(), &HASHER) as i64;
+    of_strings(array, code).unwrap_or_default()
 }
 
 fn bytes(array: &ArrayRef, row: usize) -> &[u8] {

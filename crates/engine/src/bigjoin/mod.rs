@@ -22,6 +22,7 @@ mod stream;
 pub use aggregate::{BigAggregateExec, BigAggregateOptions, BigAggregateRule};
 pub(crate) use aggregate::{Groups, TextNumbers, can_group};
 pub use exec::BigJoinExec;
+pub(crate) use integers::{MAX_DIGITS, integers, is_key_type, of_strings};
 pub use rule::{BigJoinOptions, BigJoinRule};
 
 /// Name of the operator in plans and errors.

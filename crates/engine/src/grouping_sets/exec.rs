@@ -10,13 +10,11 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::aggregates::{AggregateExec, PhysicalGroupBy, evaluate_group_by};
 use datafusion::physical_plan::empty::EmptyExec;
-use datafusion::physical_plan::execution_plan::{
-    EmissionType, ReplaceChildrenOptions, replace_children_if_necessary,
-};
+use datafusion::physical_plan::execution_plan::{EmissionType, replace_children_if_necessary};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
     PhysicalExpr, PlanProperties, StatisticsArgs,
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -43,10 +41,15 @@ impl GroupingSetsExec {
         let aggregate_plan: Arc<dyn ExecutionPlan> = Arc::new(aggregate.clone());
         let of_nothing = replace_children_if_necessary(aggregate_plan, vec![nothing])?;
         let sets = over_groups(aggregate.group_expr());
-        Ok(Self::over(input, sets, of_nothing))
+        Ok(Self::of_parts(input, sets, of_nothing))
     }
 
-    fn over(
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        let (sets, of_nothing) = (self.sets.clone(), Arc::clone(&self.of_nothing));
+        Arc::new(Self::of_parts(input, sets, of_nothing))
+    }
+
+    fn of_parts(
         input: Arc<dyn ExecutionPlan>,
         sets: PhysicalGroupBy,
         of_nothing: Arc<dyn ExecutionPlan>,
@@ -105,14 +108,6 @@ impl ExecutionPlan for GroupingSetsExec {
         &self.properties
     }
 
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
     fn apply_expressions(
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
@@ -124,22 +119,7 @@ impl ExecutionPlan for GroupingSetsExec {
         Ok(goes_on)
     }
 
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self::over(
-                input,
-                self.sets.clone(),
-                Arc::clone(&self.of_nothing),
-            ))),
-            _ => internal_err!("{} has one input", self.name()),
-        }
-    }
-
-    tierloom_corrections::with_new_children!();
+    tierloom_corrections::with_one_input!(input, over);
 
     fn execute(
         &self,
@@ -182,10 +162,6 @@ impl ExecutionPlan for GroupingSetsExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
     }
 
     fn statistics_from_inputs(

@@ -8,6 +8,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::OrderingRequirements;
 use datafusion::physical_expr::window::WindowExpr;
+use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -200,10 +201,7 @@ impl Running {
             return Ok(None);
         }
         let rows = batch.num_rows();
-        let keys = self.keys.iter();
-        let keys: Vec<ArrayRef> = keys
-            .map(|key| key.evaluate(&batch)?.into_array(rows))
-            .collect::<Result<_>>()?;
+        let keys = evaluate_expressions_to_arrays(&self.keys, &batch)?;
         let mut peers = ranges(&keys, rows)?;
         let waits = self.functions.iter().any(|function| function.by_peers);
         if waits && !is_last {

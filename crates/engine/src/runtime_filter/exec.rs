@@ -8,10 +8,9 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
-    StatisticsArgs,
+    DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties, StatisticsArgs,
 };
 use futures::{Stream, StreamExt};
 use std::fmt;
@@ -48,6 +47,10 @@ impl RuntimeFilterExec {
         }
     }
 
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(Self::new(input, self.keys.clone()))
+    }
+
     /// The keys that it collects.
     pub(crate) fn keys(&self) -> &[BuildKey] {
         &self.keys
@@ -74,14 +77,6 @@ impl ExecutionPlan for RuntimeFilterExec {
         vec![true]
     }
 
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
     fn apply_expressions(
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
@@ -93,22 +88,10 @@ impl ExecutionPlan for RuntimeFilterExec {
         Ok(goes_on)
     }
 
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self::new(input, self.keys.clone()))),
-            _ => internal_err!("RuntimeFilterExec has one input"),
-        }
-    }
-
-    tierloom_corrections::with_new_children!();
+    tierloom_corrections::with_one_input!(input, over);
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        let (input, keys) = (Arc::clone(&self.input), self.keys.clone());
-        Ok(Arc::new(Self::new(input, keys)))
+        Ok(self.over(Arc::clone(&self.input)))
     }
 
     fn execute(
@@ -137,10 +120,6 @@ impl ExecutionPlan for RuntimeFilterExec {
             schema,
             collecting,
         }))
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
     }
 
     fn statistics_from_inputs(

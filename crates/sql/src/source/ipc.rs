@@ -3,7 +3,8 @@
 //! Files and streams are told apart by the magic number of files. Batches are copied into placed
 //! columns by the loader; the file is not mapped.
 
-use super::{Batches, FileSummary, SourceFormat, broken, fitted, unreadable};
+use super::views::fitted;
+use super::{Batches, FileSummary, SourceFormat, broken, unreadable};
 use crate::error::SqlError;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;

@@ -19,10 +19,8 @@ mod schema;
 mod views;
 
 use super::error::SqlError;
-use ::arrow::array::{RecordBatch, RecordBatchOptions};
-use ::arrow::compute::cast;
-use ::arrow::datatypes::{DataType, SchemaRef};
-use ::arrow::error::ArrowError;
+use ::arrow::array::RecordBatch;
+use ::arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -342,7 +340,7 @@ impl Source {
                 Some(shape) => shape.rows(&path, &batch?, &partitions)?,
                 None => batch?,
             };
-            views::of_batch(&batch, &schema).map_err(|error| broken(&path, kind, error))
+            views::fitted(&batch, &schema).map_err(|error| broken(&path, kind, error))
         })))
     }
 
@@ -353,21 +351,6 @@ impl Source {
             None => 0,
         }
     }
-}
-
-/// Casts columns of type Null in `batch` to the type that `schema` has for them.
-fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    let columns = batch.columns().iter().zip(schema.fields());
-    let columns = columns.map(|(column, field)| match column.data_type() {
-        DataType::Null => cast(column, field.data_type()),
-        _ => Ok(Arc::clone(column)),
-    });
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(
-        Arc::clone(schema),
-        columns.collect::<Result<_, _>>()?,
-        &options,
-    )
 }
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, SqlError>>>;

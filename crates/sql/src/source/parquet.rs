@@ -3,7 +3,8 @@
 //! The schema and row counts come from the footer. Columns of the old INT96 timestamps are checked
 //! by a second reader.
 
-use super::{BATCH_ROWS, Batches, FileSummary, SourceFormat, broken, fitted, int96, unreadable};
+use super::views::fitted;
+use super::{BATCH_ROWS, Batches, FileSummary, SourceFormat, broken, int96, unreadable};
 use crate::error::SqlError;
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};

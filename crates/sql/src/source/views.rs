@@ -26,11 +26,13 @@ fn view_of(data_type: &DataType) -> Option<DataType> {
     }
 }
 
-/// Rows of a file with the columns of its table, which are those of [`of_schema`].
-pub(super) fn of_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+/// Rows of a file with the columns of `schema`, which may be views, or have a type where the file
+/// has Null.
+pub(super) fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| {
-        match view_of(column.data_type()).as_ref() == Some(field.data_type()) {
+        let has = column.data_type();
+        match *has == DataType::Null || view_of(has).as_ref() == Some(field.data_type()) {
             true => cast(column, field.data_type()),
             false => Ok(Arc::clone(column)),
         }

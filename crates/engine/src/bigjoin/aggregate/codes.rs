@@ -11,12 +11,7 @@ use std::sync::Arc;
 
 /// Whether a column of this type can be grouped.
 pub(crate) fn is_supported(data_type: &DataType) -> bool {
-    is_integer_like(data_type) || is_text(data_type) || is_bytes(data_type)
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    use DataType::{LargeUtf8, Utf8, Utf8View};
-    matches!(data_type, Utf8 | LargeUtf8 | Utf8View)
+    is_integer_like(data_type) || data_type.is_string() || is_bytes(data_type)
 }
 
 fn is_bytes(data_type: &DataType) -> bool {
@@ -86,7 +81,7 @@ pub(super) fn range(values: &[i64], nulls: Option<&NullBuffer>) -> Option<(i64, 
 impl KeyCoder {
     /// The coder to begin with.
     pub fn new(data_type: &DataType) -> Self {
-        if is_text(data_type) {
+        if data_type.is_string() {
             KeyCoder::Texts(TextNumbers::new())
         } else if is_bytes(data_type) {
             KeyCoder::Bytes(TextNumbers::new())
@@ -106,12 +101,7 @@ impl KeyCoder {
                     array.nulls().cloned(),
                 ));
             }
-            KeyCoder::Texts(texts) => match array.data_type() {
-                DataType::Utf8 => texts.assign(array.as_string::<i32>(), &mut numbers)?,
-                DataType::LargeUtf8 => texts.assign(array.as_string::<i64>(), &mut numbers)?,
-                DataType::Utf8View => texts.assign(array.as_string_view(), &mut numbers)?,
-                other => return internal_err!("a string column became {other}"),
-            },
+            KeyCoder::Texts(texts) => texts.assign_strings(array, &mut numbers)?,
             KeyCoder::Bytes(bytes) => match array.data_type() {
                 DataType::Binary => bytes.assign(array.as_binary::<i32>(), &mut numbers)?,
                 DataType::LargeBinary => bytes.assign(array.as_binary::<i64>(), &mut numbers)?,
@@ -213,14 +203,6 @@ impl KeyCoder {
     pub fn make_numbers(&mut self) {
         if let KeyCoder::Span(_) = self {
             *self = KeyCoder::Integers(IntegerNumbers::new());
-        }
-    }
-
-    /// Numbers distinct values in this order.
-    pub fn number_all(&mut self, values: &[Option<i64>]) -> Result<()> {
-        match self {
-            KeyCoder::Integers(numbers) => numbers.assign_in_order(values).map(drop),
-            _ => Ok(()),
         }
     }
 

@@ -6,8 +6,9 @@
 use super::codes::is_supported;
 use super::groups::Groups;
 use super::stream::{Aggregate, AggregatePlan, AggregateStream, SkipWhen};
-use datafusion::common::{Result, Statistics, internal_err};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
+use crate::replaced;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::OrderingRequirements;
 use datafusion::physical_plan::aggregates::{
@@ -18,9 +19,7 @@ use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, StatisticsArgs,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode};
 use std::fmt;
 use std::sync::Arc;
 
@@ -152,10 +151,7 @@ impl ExecutionPlan for BigAggregateExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         // This operator cannot spill; DataFusion's can.
-        if matches!(context.memory_pool().memory_limit(), MemoryLimit::Finite(_)) {
-            MetricBuilder::new(&self.metrics)
-                .counter("left_to_datafusion", partition)
-                .add(1);
+        if replaced::has_to_run(&context, &self.metrics, partition) {
             return self.aggregate.execute(partition, context);
         }
         let plan = self.plan(&context)?;
@@ -187,37 +183,17 @@ impl ExecutionPlan for BigAggregateExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        let mut all = self.metrics.clone_inner();
-        // Where the replaced operator ran, its metrics are the ones with values.
-        for metric in self.aggregate.metrics().iter().flat_map(MetricsSet::iter) {
-            all.push(Arc::clone(metric));
-        }
-        Some(all)
+        let replaced = self.aggregate.as_ref();
+        Some(replaced::metrics_with(&self.metrics, replaced))
     }
 
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        self.aggregate.child_stats_requests(partition)
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        input_stats: &[Arc<Statistics>],
-        args: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        self.aggregate.statistics_from_inputs(input_stats, args)
-    }
+    tierloom_corrections::estimated_as!(aggregate);
 }
 
 impl DisplayAs for BigAggregateExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // AggregateExec's own text, with the other name and the reason appended.
-        struct Inner<'a>(&'a dyn ExecutionPlan, DisplayFormatType);
-        impl fmt::Display for Inner<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt_as(self.1, f)
-            }
-        }
-        let text = Inner(self.aggregate.as_ref(), t).to_string();
+        let text = replaced::text(self.aggregate.as_ref(), t);
         match text.strip_prefix("AggregateExec") {
             Some(rest) => write!(f, "BigAggregateExec{rest}, group table: {}", self.why),
             None => writeln!(f, "{}\n{}", text.trim_end(), self.why),

@@ -136,7 +136,7 @@ impl Groups {
         let needed = self.narrow(values, &ranges);
         if self.is_direct() {
             self.levels.clear();
-            return self.coders[0].number_all(&old[0]);
+            return self.coders[0].recode(&old[0], &mut codes[0]);
         }
         self.levels = levels(&needed)
             .into_iter()

@@ -4,10 +4,10 @@
 
 use crate::bigjoin::storage::Storage;
 use arrow::array::builder::{ArrayBuilder, GenericByteViewBuilder};
-use arrow::array::{ArrayAccessor, GenericByteViewArray};
+use arrow::array::{Array, ArrayAccessor, ArrayRef, AsArray, GenericByteViewArray};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::ByteViewType;
-use datafusion::common::{Result, exec_err};
+use arrow::datatypes::{ByteViewType, DataType, StringViewType};
+use datafusion::common::{Result, exec_err, internal_err};
 use foldhash::quality::RandomState;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -366,6 +366,21 @@ impl<T: ByteViewType, H: BuildHasher + Default> TextNumbers<T, H> {
     }
 }
 
+impl TextNumbers<StringViewType> {
+    /// [`Self::assign`] for strings of any type.
+    ///
+    /// # Errors
+    /// If the numbers would exceed 32 bits, or the array has no strings.
+    pub fn assign_strings(&mut self, array: &ArrayRef, numbers: &mut Vec<u32>) -> Result<()> {
+        match array.data_type() {
+            DataType::Utf8 => self.assign(array.as_string::<i32>(), numbers),
+            DataType::LargeUtf8 => self.assign(array.as_string::<i64>(), numbers),
+            DataType::Utf8View => self.assign(array.as_string_view(), numbers),
+            other => internal_err!("a string column became {other}"),
+        }
+    }
+}
+
 /// A number for a string: of up to seven bytes its own, and else a hash with [`IS_HASH`].
 pub(crate) fn text_code(value: &[u8], hasher: &impl BuildHasher) -> u64 {
     short_key(value).unwrap_or_else(|| hasher.hash_one(value) | IS_HASH)
@@ -386,7 +401,6 @@ fn short_key(value: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
     use arrow::array::StringArray;
-    use arrow::datatypes::StringViewType;
     use std::hash::Hasher;
 
     #[derive(Default)]

@@ -12,6 +12,7 @@ use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
+use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count};
 use futures::StreamExt;
@@ -164,7 +165,7 @@ impl AggregateStream {
         let AggregateState::Reading(groups) = &mut self.state else {
             return self.pass_on(batch);
         };
-        let keys = evaluated(&self.plan.keys, batch)?;
+        let keys = evaluate_expressions_to_arrays(&self.plan.keys, batch)?;
         groups.assign(&keys, &mut self.numbers)?;
         let total = groups.len();
         for aggregate in &mut self.aggregates {
@@ -205,7 +206,7 @@ impl AggregateStream {
     /// Converts each row of a batch to its own state, without grouping.
     fn pass_on(&mut self, batch: &RecordBatch) -> Result<()> {
         self.skipped_rows.add(batch.num_rows());
-        let mut columns = evaluated(&self.plan.keys, batch)?;
+        let mut columns = evaluate_expressions_to_arrays(&self.plan.keys, batch)?;
         for aggregate in &self.aggregates {
             let (values, filter) = evaluate(aggregate, batch)?;
             columns.extend(
@@ -242,16 +243,11 @@ impl AggregateStream {
     }
 }
 
-fn evaluated(expressions: &[Arc<dyn PhysicalExpr>], batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
-    let array = |e: &Arc<dyn PhysicalExpr>| e.evaluate(batch)?.into_array(batch.num_rows());
-    expressions.iter().map(array).collect()
-}
-
 fn evaluate(
     aggregate: &Aggregate,
     batch: &RecordBatch,
 ) -> Result<(Vec<ArrayRef>, Option<BooleanArray>)> {
-    let values = evaluated(&aggregate.arguments, batch)?;
+    let values = evaluate_expressions_to_arrays(&aggregate.arguments, batch)?;
     let filter = aggregate.filter.as_ref();
     let filter = filter
         .map(|f| f.evaluate(batch)?.into_array(batch.num_rows()))

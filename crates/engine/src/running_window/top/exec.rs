@@ -4,7 +4,7 @@ use super::best::Best;
 use crate::bigjoin::{Groups, can_group};
 use crate::breakdown::guarded;
 use crate::ranks::{has_ranks, ranks};
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::{BatchCoalescer, filter_record_batch};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
@@ -12,12 +12,12 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
-use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
+use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
-    StatisticsArgs,
+    DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties, StatisticsArgs,
 };
 use futures::StreamExt;
 use std::fmt;
@@ -80,6 +80,10 @@ impl WindowTopExec {
         }
     }
 
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(Self::new(input, self.first.clone()))
+    }
+
     /// What it keeps.
     pub fn first(&self) -> &First {
         &self.first
@@ -115,14 +119,6 @@ impl ExecutionPlan for WindowTopExec {
         vec![true]
     }
 
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
     fn apply_expressions(
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
@@ -134,18 +130,7 @@ impl ExecutionPlan for WindowTopExec {
         Ok(goes_on)
     }
 
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self::new(input, self.first.clone()))),
-            _ => internal_err!("WindowTopExec has one input"),
-        }
-    }
-
-    tierloom_corrections::with_new_children!();
+    tierloom_corrections::with_one_input!(input, over);
 
     fn execute(
         &self,
@@ -182,10 +167,6 @@ impl ExecutionPlan for WindowTopExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
     }
 
     fn statistics_from_inputs(
@@ -262,10 +243,7 @@ impl Top {
         let mut groups = Vec::new();
         match &mut self.groups {
             Some(known) => {
-                let keys = self.first.partition.iter();
-                let keys: Vec<ArrayRef> = keys
-                    .map(|key| key.evaluate(&batch)?.into_array(rows))
-                    .collect::<Result<_>>()?;
+                let keys = evaluate_expressions_to_arrays(&self.first.partition, &batch)?;
                 known.assign(&keys, &mut groups)?;
                 self.best.grow(known.len());
             }
