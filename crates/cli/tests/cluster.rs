@@ -6,7 +6,7 @@ mod common;
 mod processes;
 
 use common::tierloom;
-use processes::{Cluster, HUNG, NOTICED, SF, scheduler, self_signed, text_of};
+use processes::{Cluster, HUNG, NOTICED, SF, self_signed, text_of};
 use std::time::{Duration, Instant};
 use tierloom_agent::Token;
 use tierloom_cluster::{ClusterClient, ClusterMap, Layout};
@@ -163,16 +163,15 @@ fn tables_survive_the_scheduler_and_executors_find_the_next_one() {
     let mut cluster = Cluster::start(2);
     cluster.load(&["ssb", "--sf", "0.01", "--shards", "3"]);
     let before = cluster.map();
-    let listen = cluster.url.trim_start_matches("http://").to_owned();
     cluster.scheduler.kill();
     let error = cluster.answer("SELECT count(*) FROM part").unwrap_err();
     assert!(error.to_string().contains("does not answer"), "{error}");
-    let (next, url) = scheduler(cluster.folder.path(), &listen, &[]);
-    assert_eq!(url, cluster.url);
-    cluster.scheduler = next;
+    cluster.restart_scheduler();
     cluster.until(|map| map.nodes.values().filter(|node| node.alive).count() == 2);
     cluster.until(|map| map.usable("lineorder").is_ok());
     assert_eq!(cluster.map().tables, before.tables);
+    check_ssb(&cluster);
+    keep_shards_without_scheduler(&mut cluster);
     check_ssb(&cluster);
 }
 
@@ -515,11 +514,21 @@ fn a_lost_executor_of_a_cluster_with_a_token_is_an_error_in_time() {
     assert!(text.contains("shard 2 of lineorder"), "{text}");
     assert!(text.contains("b (does not answer)"), "{text}");
     assert!(asked.elapsed() < NOTICED, "{:?}: {text}", asked.elapsed());
-    cluster.add("b");
+    cluster.restart(1, "b");
     cluster.until(|map| map.usable("lineorder").is_ok());
     assert_eq!(cluster.text(sql), before);
-    // Its scheduler goes away: the executor ends with an error.
+    keep_shards_without_scheduler(&mut cluster);
+    assert_eq!(cluster.text(sql), before);
+}
+
+/// Takes the scheduler away for so long that an executor that starts would give up: those that have
+/// shards keep them, and find the next scheduler.
+fn keep_shards_without_scheduler(cluster: &mut Cluster) {
+    let before = cluster.map();
     cluster.scheduler.kill();
-    let status = cluster.executors[0].0.wait().expect("it ends");
-    assert_eq!(status.code(), Some(1));
+    std::thread::sleep(NOTICED + Duration::from_secs(2));
+    cluster.restart_scheduler();
+    cluster.until(|map| map.nodes.len() == before.nodes.len() && map.usable("lineorder").is_ok());
+    assert_eq!(cluster.map().tables, before.tables);
+    cluster.expect_all();
 }

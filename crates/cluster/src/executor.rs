@@ -12,6 +12,8 @@ use crate::node_service::node_service;
 use crate::scheduler::LARGEST_MESSAGE;
 use crate::work_folder::WorkFolder;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use ballista_executor::executor_server::TERMINATING;
+use log::warn;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use std::time::{Duration, Instant};
 use tierloom_memory::{MemoryBackend, PageSize, Placement};
 use tierloom_topology::Topology;
 use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
 use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
@@ -31,7 +34,7 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Seconds between two signs of life for Ballista. After five without an answer its executor ends
-/// itself.
+/// itself; so it does when the scheduler has missed them and says so.
 const HEARTBEAT_S: u64 = 2;
 
 /// Tasks that an executor runs at the same time; their operators share its threads.
@@ -74,7 +77,8 @@ pub struct ExecutorOptions {
 ///
 /// # Errors
 /// [`ClusterError::Input`] for a URL that is none and if the scheduler refuses this node,
-/// [`ClusterError::Failed`] if it does not answer (for ten seconds, later on).
+/// [`ClusterError::Failed`] if it does not answer for ten seconds at the start. Later on the node
+/// keeps its shards and waits for the scheduler.
 pub fn run_executor(
     options: ExecutorOptions,
     ready: impl FnOnce(),
@@ -94,61 +98,85 @@ pub fn run_executor(
         .thread_name("tierloom-executor")
         .build()
         .attempting("starting threads")?;
-    let process = process_number();
-    let id = executor_id(&options.name, process);
-    let address = runtime.block_on(answer(&options, &node, &id))?;
-    let reporter = Reporter {
-        node: Arc::clone(&node),
-        registry: registry.clone(),
-        process,
-        address,
-        loading: Arc::new(AtomicBool::new(false)),
-    };
-    reporter.first()?;
-    if options.guard.is_some() {
-        ready();
-        return reporter.until_stopped(asked_to_stop);
-    }
-    let folder = match &options.work_dir {
-        Some(_) => None,
-        None => {
+    let folder = match (&options.work_dir, &options.guard) {
+        (None, None) => {
             let made = WorkFolder::new(&std::env::temp_dir());
             Some(made.attempting("making a folder for results")?)
         }
+        _ => None,
     };
     let work_dir = options.work_dir.clone();
     let work_dir = work_dir.or_else(|| folder.as_ref().map(WorkFolder::results));
-    let config = ballista(&options, id, &node, &registry, work_dir)?;
-    let stopped = reporter.start();
-    ready();
-    let ended = runtime.block_on(start_executor_process(Arc::new(config)));
-    stopped.store(true, Ordering::Relaxed);
-    runtime.shutdown_background();
-    ended.map_err(|e| ClusterError::Failed(format!("the executor ended: {e}")))?;
-    match asked_to_stop() {
-        true => Ok(()),
-        // Ballista's executor ends itself in order then.
-        false => Err(ClusterError::Failed(format!(
-            "the scheduler at {} did not answer for some seconds; the executor has ended",
+    let mut ready = Some(ready);
+    loop {
+        // Who was given up once is not taken back, so the node comes as another process, with the
+        // shards that it has.
+        let process = process_number();
+        let id = executor_id(&options.name, process);
+        let (address, service) = runtime.block_on(answer(&options, &node, &id))?;
+        let reporter = Reporter {
+            node: Arc::clone(&node),
+            registry: registry.clone(),
+            process,
+            address,
+            loading: Arc::new(AtomicBool::new(false)),
+        };
+        let is_first = ready.is_some();
+        if !reporter.first(is_first, asked_to_stop)? {
+            return Ok(());
+        }
+        if options.guard.is_some() {
+            if let Some(ready) = ready.take() {
+                ready();
+            }
+            return reporter.until_stopped(asked_to_stop);
+        }
+        let config = ballista(&options, id, &node, &registry, work_dir.clone())?;
+        // Ballista expects one executor in the life of a process, and notes here that it has ended.
+        TERMINATING.store(false, Ordering::Release);
+        let stopped = reporter.start();
+        if let Some(ready) = ready.take() {
+            ready();
+        }
+        let ended = runtime.block_on(start_executor_process(Arc::new(config)));
+        stopped.store(true, Ordering::Relaxed);
+        service.abort();
+        if asked_to_stop() {
+            runtime.shutdown_background();
+            return Ok(());
+        }
+        match ended {
+            Err(e) if is_first => {
+                runtime.shutdown_background();
+                return Err(ClusterError::Failed(format!("the executor ended: {e}")));
+            }
+            Err(e) => warn!("the executor ended: {e}"),
+            // Ballista's executor ends itself in order when the scheduler has not answered for some
+            // seconds, or has not heard of it.
+            Ok(()) => {}
+        }
+        warn!(
+            "the scheduler at {} has given up this executor, or does not answer; it tries again",
             options.scheduler
-        ))),
+        );
     }
 }
 
-/// Starts to answer clients that ask for node plans; returns the host and port where it does.
+/// Starts to answer clients that ask for node plans; returns the host and port where it does, and
+/// what does it.
 async fn answer(
     options: &ExecutorOptions,
     node: &Arc<Node>,
     id: &str,
-) -> Result<String, ClusterError> {
+) -> Result<(String, AbortHandle), ClusterError> {
     let service = node_service(Arc::clone(node), id);
-    let port = match &options.guard {
+    let (port, service) = match &options.guard {
         Some(guard) => {
             let listen = (options.listen, 0).into();
             let server = guard.listen(listen).await?;
             let port = server.address().port();
-            tokio::spawn(server.serve(Routes::new(service)));
-            port
+            let serving = tokio::spawn(server.serve(Routes::new(service)));
+            (port, serving.abort_handle())
         }
         None => {
             let listening = TcpListener::bind((options.listen, 0)).await;
@@ -156,16 +184,17 @@ async fn answer(
             let port = listener.local_addr().attempting("listening")?.port();
             let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
             let server = Server::builder().add_service(service);
-            tokio::spawn(server.serve_with_incoming(incoming));
-            port
+            let serving = tokio::spawn(server.serve_with_incoming(incoming));
+            (port, serving.abort_handle())
         }
     };
     let host = host(options);
     // Addresses of version 6 have brackets in front of a port.
-    Ok(match host.parse() {
+    let address = match host.parse() {
         Ok(IpAddr::V6(ip)) => format!("[{ip}]:{port}"),
         _ => format!("{host}:{port}"),
-    })
+    };
+    Ok((address, service))
 }
 
 /// Checks that an executor asks of its callers what its scheduler asks.
@@ -249,6 +278,11 @@ fn free_ports(address: IpAddr) -> Result<[u16; 2], ClusterError> {
     Ok([first?, second?])
 }
 
+/// Whether a report was refused because another process has the name of the node.
+fn is_taken(refusal: &str) -> bool {
+    refusal.contains("another executor is named")
+}
+
 /// Tells the scheduler what the node holds, and loads what it should hold.
 struct Reporter {
     node: Arc<Node>,
@@ -272,28 +306,40 @@ impl Reporter {
     }
 
     /// The first report; waits for the scheduler, and for an earlier process of this name to be
-    /// forgotten.
-    fn first(&self) -> Result<(), ClusterError> {
-        let start = Instant::now();
-        let patience = Duration::from_secs(SCHEDULER_WAIT_S.into());
-        loop {
-            match self.registry.report(&self.report()) {
-                Ok(_) => return Ok(()),
-                Err(error) if start.elapsed() > patience => return Err(error),
-                Err(ClusterError::Input(text)) if !text.contains("another executor is named") => {
-                    return Err(ClusterError::Input(text));
-                }
-                Err(_) => std::thread::sleep(REPORT_INTERVAL),
-            }
-        }
-    }
-
-    /// Reports until `asked_to_stop` says so.
+    /// forgotten. `false` if it was asked to stop.
     ///
     /// # Errors
-    /// [`ClusterError::Failed`] if the scheduler does not answer for [`SCHEDULER_WAIT_S`].
+    /// [`ClusterError::Input`] if the scheduler refuses this node, [`ClusterError::Failed`] if it
+    /// does not answer for [`SCHEDULER_WAIT_S`] and the node has just been started (`is_new`). One
+    /// that has shards keeps them, and waits on.
+    fn first(&self, is_new: bool, asked_to_stop: &dyn Fn() -> bool) -> Result<bool, ClusterError> {
+        let start = Instant::now();
+        let patience = Duration::from_secs(SCHEDULER_WAIT_S.into());
+        let mut refused: Option<Instant> = None;
+        while !asked_to_stop() {
+            match self.registry.report(&self.report()) {
+                Ok(_) => return Ok(true),
+                Err(ClusterError::Input(text)) => {
+                    let since = *refused.get_or_insert_with(Instant::now);
+                    if !is_taken(&text) || since.elapsed() > patience {
+                        return Err(ClusterError::Input(text));
+                    }
+                }
+                Err(error) if is_new && start.elapsed() > patience => return Err(error),
+                Err(_) => refused = None,
+            }
+            std::thread::sleep(REPORT_INTERVAL);
+        }
+        Ok(false)
+    }
+
+    /// Reports until `asked_to_stop` says so. While the scheduler does not answer, the node keeps
+    /// its shards and tries again.
+    ///
+    /// # Errors
+    /// [`ClusterError::Input`] if the scheduler refuses this node, as when another one has taken
+    /// its name meanwhile.
     fn until_stopped(self, asked_to_stop: &dyn Fn() -> bool) -> Result<(), ClusterError> {
-        let mut answered = Instant::now();
         let mut reported: Option<Instant> = None;
         while !asked_to_stop() {
             std::thread::sleep(STOP_INTERVAL);
@@ -301,16 +347,9 @@ impl Reporter {
                 continue;
             }
             match self.registry.report(&self.report()) {
-                Ok(map) => {
-                    answered = Instant::now();
-                    self.load(map.tables);
-                }
-                Err(error) if answered.elapsed().as_secs() >= SCHEDULER_WAIT_S.into() => {
-                    return Err(ClusterError::Failed(format!(
-                        "the executor has ended: {error}"
-                    )));
-                }
-                Err(_) => {}
+                Ok(map) => self.load(map.tables),
+                Err(ClusterError::Input(text)) => return Err(ClusterError::Input(text)),
+                Err(error) => warn!("{error}"),
             }
             reported = Some(Instant::now());
         }

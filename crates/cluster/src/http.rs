@@ -24,6 +24,10 @@ const LONGEST_BODY: usize = 64 << 20;
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Longest wait for the answer to a report. While a link is cut, a connection waits longer and
+/// longer before it tries again; the next report makes a new one.
+const REPORT_PATIENCE: Duration = Duration::from_secs(2);
+
 const MAP: &str = "/tierloom/map";
 const REPORT: &str = "/tierloom/report";
 const TABLES: &str = "/tierloom/tables";
@@ -177,7 +181,7 @@ impl RegistryClient {
     /// # Errors
     /// [`ClusterError::Input`] if the node may not take part, else as [`RegistryClient::map`].
     pub fn report(&self, report: &Report) -> Result<ClusterMap, ClusterError> {
-        self.post(REPORT, report)
+        self.post(REPORT, report, REPORT_PATIENCE)
     }
 
     /// Adds tables.
@@ -185,13 +189,19 @@ impl RegistryClient {
     /// # Errors
     /// [`ClusterError::Input`] if that is not possible, else as [`RegistryClient::map`].
     pub fn load(&self, request: &LoadRequest) -> Result<ClusterMap, ClusterError> {
-        self.post(TABLES, request)
+        self.post(TABLES, request, PATIENCE)
     }
 
-    fn post(&self, path: &str, body: &impl Serialize) -> Result<ClusterMap, ClusterError> {
+    fn post(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        patience: Duration,
+    ) -> Result<ClusterMap, ClusterError> {
         let body = serde_json::to_vec(body).map_err(|e| ClusterError::Failed(e.to_string()))?;
         let request = self.agent.post(format!("{}{path}", self.url));
         let request = request.header("Content-Type", "application/json");
+        let request = request.config().timeout_global(Some(patience)).build();
         self.answer(self.with_token(request).send(&body[..]))
     }
 

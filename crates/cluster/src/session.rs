@@ -4,7 +4,7 @@ use crate::direct::{NoAnswer, Question};
 use crate::error::ClusterError;
 use crate::holders::{able, groups};
 use crate::link::Link;
-use crate::map::{ClusterMap, NodeState, executor_id};
+use crate::map::{ClusterMap, executor_id};
 use crate::planner::{ClusterPlanner, Planned, levels_of};
 use crate::registry::SILENCE;
 use crate::scan::InputExec;
@@ -34,8 +34,9 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How often a statement starts again because an executor went away.
 const RETRIES: usize = 2;
 
-/// How long a statement goes on after the last holder of one of its shards fell silent: Ballista
-/// may still notice it and say so.
+/// How long a statement goes on after the last holder of one of its shards fell silent, or any node
+/// while Ballista does its work. Ballista may notice it and have others do what is missing; where
+/// a process waits for rows of a machine that was cut off, it does not.
 const LOST: Duration = Duration::from_secs(5);
 
 /// One statement.
@@ -198,12 +199,7 @@ impl<'a> ClusterSession<'a> {
             if let Some(why) = lost(plan, &map) {
                 return Ok(Loss::Shard(why));
             }
-            let mut before = self.map.nodes.iter().filter(|(_, node)| node.alive);
-            let gone = |(name, node): (&String, &NodeState)| {
-                let now = map.nodes.get(name);
-                now.is_none_or(|now| !now.alive || now.process != node.process)
-            };
-            if before.any(gone) {
+            if gone(&self.map, &map).is_some() {
                 return Ok(Loss::Executor(map));
             }
             if stop() {
@@ -223,26 +219,28 @@ impl<'a> ClusterSession<'a> {
     ) -> Result<Vec<RecordBatch>, ClusterError> {
         let direct = self.link.most_bytes > 0 && plan.has_small_results();
         if direct || !self.link.has_scheduling {
-            let answer = self.until_lost(plan, stop, self.asked(plan, map))?;
+            // Connections of the client notice by themselves that a node does not answer.
+            let answer = self.unless(|now| lost(plan, now), stop, self.asked(plan, map))?;
             if let Some(rows) = answer {
                 return Ok(rows);
             }
         }
         let work = through_scheduler(self.link.registry.url(), &plan.plan);
-        self.until_lost(plan, stop, work)
+        let is_lost = |now: &ClusterMap| lost(plan, now).or_else(|| gone(map, now));
+        self.unless(is_lost, stop, work)
     }
 
-    /// Waits for `work` on a plan as long as the statement can go on.
-    fn until_lost<T>(
+    /// Waits for `work` as long as nothing `is_lost` that it needs.
+    fn unless<T>(
         &self,
-        plan: &Distributed,
+        is_lost: impl Fn(&ClusterMap) -> Option<String>,
         stop: &(dyn Fn() -> bool + Sync),
         work: impl Future<Output = Result<T, ClusterError>>,
     ) -> Result<T, ClusterError> {
         self.link.wait_for(async {
             tokio::select! {
                 done = work => done,
-                ended = self.watch(plan, stop) => Err(ended),
+                ended = self.watch(is_lost, stop) => Err(ended),
             }
         })
     }
@@ -311,9 +309,13 @@ impl<'a> ClusterSession<'a> {
         }
     }
 
-    /// Ends when the statement cannot go on: the user stops it, or a shard has lost its last
-    /// holder.
-    async fn watch(&self, plan: &Distributed, stop: &(dyn Fn() -> bool + Sync)) -> ClusterError {
+    /// Ends when the statement cannot go on: the user stops it, or something has been lost for
+    /// long.
+    async fn watch(
+        &self,
+        is_lost: impl Fn(&ClusterMap) -> Option<String>,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> ClusterError {
         let mut lost_since: Option<Instant> = None;
         let mut looked = Instant::now();
         loop {
@@ -328,7 +330,7 @@ impl<'a> ClusterSession<'a> {
             let map = tokio::task::spawn_blocking(move || registry.map()).await;
             looked = Instant::now();
             let why = match map {
-                Ok(Ok(map)) => lost(plan, &map),
+                Ok(Ok(map)) => is_lost(&map),
                 Ok(Err(error)) => Some(error.to_string()),
                 Err(_) => None,
             };
@@ -429,6 +431,16 @@ fn over_rows(
         Ok(Transformed::yes(source as Arc<dyn ExecutionPlan>))
     });
     replaced.data()
+}
+
+/// A process that was there `before` and is not there `now`, as the error of a connection to it.
+fn gone(before: &ClusterMap, now: &ClusterMap) -> Option<String> {
+    let mut alive = before.nodes.iter().filter(|(_, node)| node.alive);
+    let gone = alive.find(|(name, node)| {
+        let now = now.nodes.get(*name);
+        now.is_none_or(|now| !now.alive || now.process != node.process)
+    });
+    gone.map(|(name, _)| format!("connection to node {name}: it does not answer"))
 }
 
 /// Why nobody can read a table of the plan, or do anything at all.

@@ -6,7 +6,8 @@ use crate::error::ClusterError;
 use crate::scheduler::LARGEST_MESSAGE;
 use arrow::array::RecordBatch;
 use ballista_core::config::{
-    BALLISTA_CLIENT_GRPC_CONNECT_TIMEOUT_SECONDS, BALLISTA_CLIENT_IO_RETRIES_TIMES,
+    BALLISTA_CLIENT_GRPC_CONNECT_TIMEOUT_SECONDS,
+    BALLISTA_CLIENT_GRPC_HTTP2_KEEPALIVE_INTERVAL_SECONDS, BALLISTA_CLIENT_IO_RETRIES_TIMES,
     BALLISTA_CLIENT_IO_RETRY_WAIT_TIME_MS,
 };
 use ballista_core::execution_plans::execute_physical_plan;
@@ -20,8 +21,10 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Settings of Ballista: a result that cannot be read is soon given up, because the executor that
-/// had it is gone and others make it again.
-const SETTINGS: [(&str, u64); 3] = [
+/// had it is gone and others make it again. A connection that was cut counts as broken after its
+/// keepalive and 20 seconds more, which Ballista has no setting for.
+const SETTINGS: [(&str, u64); 4] = [
+    (BALLISTA_CLIENT_GRPC_HTTP2_KEEPALIVE_INTERVAL_SECONDS, 2),
     (BALLISTA_CLIENT_IO_RETRIES_TIMES, 1),
     (BALLISTA_CLIENT_IO_RETRY_WAIT_TIME_MS, 100),
     (BALLISTA_CLIENT_GRPC_CONNECT_TIMEOUT_SECONDS, 3),

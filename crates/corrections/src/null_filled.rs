@@ -22,6 +22,13 @@ static ANY_VALUES: PassThrough = PassThrough {
     stream: |rows| rows,
 };
 
+/// The input of `plan` if it only hides from the planner what is known of its rows.
+///
+/// The rows are those of the input, column by column: what drops some of them may do so below.
+pub fn input_with_known_values(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    ANY_VALUES.input_of(plan)
+}
+
 /// Keeps from the planner that columns are constant below an outer join or grouping sets that fill
 /// them up with NULLs.
 ///

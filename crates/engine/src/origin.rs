@@ -14,6 +14,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use std::sync::Arc;
+use tierloom_corrections::input_with_known_values;
 
 /// The input that a column of an operator comes from unchanged, and its index there, for operators
 /// that judge each row alone.
@@ -29,6 +30,9 @@ pub(crate) fn unchanged(
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         let expr = &projection.expr().get(column)?.expr;
         return Some((projection.input(), expr.downcast_ref::<Column>()?.index()));
+    }
+    if let Some(input) = input_with_known_values(plan) {
+        return Some((input, column));
     }
     let passes = plan.is::<RepartitionExec>()
         || plan.is::<CoalescePartitionsExec>()

@@ -5,17 +5,21 @@
 //! prints at the end say that it checked nothing. [`retried`] records in the same way that a guest
 //! was booted again after a failure of the emulator.
 //!
+//! Tests of lost connections put processes on the hosts of a [`Network`] and cut their links.
+//!
 //! ```text
 //!  test──checked_nothing, retried──> line in $TIERLOOM_TEST_NOTES ──Notes::read──> Notes::summary
 //! ```
 
 mod killed;
+mod network;
 mod notes;
 
 use std::fmt::Display;
 use std::io::Write;
 
 pub use killed::killed_after;
+pub use network::{Network, NetworkHost};
 pub use notes::{Kind, Note, Notes};
 
 /// Environment variable with the path of the file that notes are appended to.

@@ -1,7 +1,7 @@
 //! A scheduler and executors as processes, for tests.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
-use crate::common::{Ended, command, end_of, tierloom};
+use crate::common::{Ended, command_behind, end_of, tierloom};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command};
@@ -12,6 +12,7 @@ use tierloom_agent::Token;
 use tierloom_cluster::{Access, Answer, ClientOptions, ClusterClient, ClusterError, ClusterMap};
 use tierloom_engine::answer::to_text;
 use tierloom_engine::arrow::array::RecordBatch;
+use tierloom_testing::{Network, NetworkHost};
 
 /// Time after which a statement counts as hung.
 pub const HUNG: Duration = Duration::from_secs(120);
@@ -31,12 +32,18 @@ pub struct Process(pub Child);
 impl Process {
     /// Starts the program and returns the rest of its first line behind `word`.
     pub fn start(folder: &Path, args: &[&str], word: &str) -> (Process, String) {
-        let mut child = command(folder, args).spawn().expect("the binary starts");
+        Self::behind(&[], folder, args, word)
+    }
+
+    /// The same behind the words of a command that makes way for it, such as `ip netns exec NAME`.
+    fn behind(wrapper: &[&str], folder: &Path, args: &[&str], word: &str) -> (Process, String) {
+        let mut command = command_behind(wrapper, folder, args);
+        let mut child = command.spawn().expect("the binary starts");
         let mut line = String::new();
         let out = child.stdout.take().expect("piped");
         BufReader::new(out).read_line(&mut line).expect("readable");
         let Some(rest) = line.trim().strip_prefix(word) else {
-            panic!("{args:?}: {line:?}\n{}", end_of(child).stderr);
+            panic!("{command:?}: {line:?}\n{}", end_of(child).stderr);
         };
         let mut errors = child.stderr.take().expect("piped");
         // A full pipe would block it.
@@ -83,54 +90,53 @@ pub struct Cluster {
     pub options: ClientOptions,
     pub scheduler: Process,
     pub executors: Vec<Process>,
+    /// Where each executor is if they are not where the scheduler is.
+    pub hosts: Vec<NetworkHost>,
+    _network: Option<Network>,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Cluster {
     pub fn start(executors: usize) -> Cluster {
-        // A failed test leaves nothing behind that matters to the next one.
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let (scheduler, url) = scheduler(folder.path(), "127.0.0.1:0", &[]);
-        let mut cluster = Cluster {
-            folder,
-            url,
-            access: Vec::new(),
-            identity: Vec::new(),
-            options: ClientOptions::default(),
-            scheduler,
-            executors: Vec::new(),
-            _alone: alone,
-        };
-        for name in ["a", "b", "c", "d", "e"].into_iter().take(executors) {
-            cluster.add(name);
-        }
+        let mut cluster = Cluster::alone("127.0.0.1", |_| Secrets::default());
+        cluster.add_first(executors);
         cluster
     }
 
     /// The same with a token, and certificates if `tls`.
     pub fn guarded(executors: usize, tls: bool) -> Cluster {
+        let mut cluster = Cluster::alone("127.0.0.1", |folder| Secrets::made(folder, tls));
+        cluster.add_first(executors);
+        cluster
+    }
+
+    /// The same with each executor on a separate host; `Err` says what is missing for that.
+    pub fn on_hosts(executors: usize) -> Result<Cluster, String> {
+        let network = Network::make()?;
+        let hosts = (0..executors).map(|_| network.host());
+        let hosts = hosts.collect::<Result<_, _>>()?;
+        let address = network.address().to_string();
+        let mut cluster = Cluster::alone(&address, |_| Secrets::default());
+        cluster.hosts = hosts;
+        cluster._network = Some(network);
+        cluster.add_first(executors);
+        Ok(cluster)
+    }
+
+    /// A scheduler on this address, with secrets in the folder that all processes run in.
+    fn alone(address: &str, secrets: impl FnOnce(&Path) -> Secrets) -> Cluster {
+        // A failed test leaves nothing behind that matters to the next one.
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let token = Token::generate().expect("random bytes");
-        let file = |name: &str| folder.path().join(name);
-        token.write_new(&file("token")).expect("written");
-        let (mut access, mut identity) = (vec!["--token-file", "token"], Vec::new());
-        let mut shown = Access {
-            token: Some(token),
-            ..Access::default()
-        };
-        if tls {
-            let (certificate, key) = self_signed();
-            std::fs::write(file("cert.pem"), &certificate).expect("written");
-            std::fs::write(file("key.pem"), key).expect("written");
-            access.extend(["--tls-ca", "cert.pem"]);
-            identity.extend(["--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
-            shown.tls_ca = Some(certificate);
-        }
-        let more = [&access[..2], &identity].concat();
-        let (scheduler, url) = scheduler(folder.path(), "127.0.0.1:0", &more);
-        let mut cluster = Cluster {
+        let Secrets {
+            access,
+            identity,
+            shown,
+        } = secrets(folder.path());
+        let listen = format!("{address}:0");
+        let more = of_scheduler(&access, &identity);
+        let (scheduler, url) = scheduler(folder.path(), &listen, &more);
+        Cluster {
             folder,
             url,
             access,
@@ -141,15 +147,39 @@ impl Cluster {
             },
             scheduler,
             executors: Vec::new(),
+            hosts: Vec::new(),
+            _network: None,
             _alone: alone,
-        };
-        for name in ["a", "b", "c"].into_iter().take(executors) {
-            cluster.add(name);
         }
-        cluster
+    }
+
+    fn add_first(&mut self, executors: usize) {
+        for name in ["a", "b", "c", "d", "e"].into_iter().take(executors) {
+            self.add(name);
+        }
+    }
+
+    /// Starts the scheduler again, where it was.
+    pub fn restart_scheduler(&mut self) {
+        self.scheduler.kill();
+        let (_, listen) = self.url.split_once("://").expect("a URL");
+        let more = of_scheduler(&self.access, &self.identity);
+        let (next, url) = scheduler(self.folder.path(), listen, &more);
+        assert_eq!(url, self.url);
+        self.scheduler = next;
+    }
+
+    /// Starts the executor of a node again, which has ended.
+    pub fn restart(&mut self, at: usize, name: &str) {
+        self.executors[at] = self.executor(at, name);
     }
 
     pub fn add(&mut self, name: &str) {
+        let next = self.executor(self.executors.len(), name);
+        self.executors.push(next);
+    }
+
+    fn executor(&self, at: usize, name: &str) -> Process {
         let args = ["--name", name, "--threads", "1"];
         let args = [
             &["cluster", "executor", "--scheduler", &self.url],
@@ -157,8 +187,21 @@ impl Cluster {
             &self.access,
             &self.identity,
         ];
-        let (executor, _) = Process::start(self.folder.path(), &args.concat(), "executor");
-        self.executors.push(executor);
+        let (folder, args) = (self.folder.path(), args.concat());
+        let Some(host) = self.hosts.get(at) else {
+            return Process::start(folder, &args, "executor").0;
+        };
+        let address = host.address().to_string();
+        let args = [&args[..], &["--listen", &address]].concat();
+        Process::behind(&host.wrapper(), folder, &args, "executor").0
+    }
+
+    /// Panics if an executor has ended.
+    pub fn expect_all(&mut self) {
+        for executor in &mut self.executors {
+            let ended = executor.0.try_wait().expect("a child");
+            assert!(ended.is_none(), "an executor ended: {ended:?}");
+        }
     }
 
     pub fn run(&self, args: &[&str]) -> Ended {
@@ -203,6 +246,42 @@ impl Cluster {
             assert!(start.elapsed() < NOTICED * 2, "{:?}", self.map());
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+}
+
+/// What a scheduler is started with: it has no use for the certificate of others.
+fn of_scheduler<'s>(access: &[&'s str], identity: &[&'s str]) -> Vec<&'s str> {
+    [access.get(..2).unwrap_or_default(), identity].concat()
+}
+
+/// What processes of a cluster show each other.
+#[derive(Default)]
+struct Secrets {
+    access: Vec<&'static str>,
+    identity: Vec<&'static str>,
+    shown: Access,
+}
+
+impl Secrets {
+    /// A token, and certificates if `tls`, in files of `folder`.
+    fn made(folder: &Path, tls: bool) -> Secrets {
+        let token = Token::generate().expect("random bytes");
+        let file = |name: &str| folder.join(name);
+        token.write_new(&file("token")).expect("written");
+        let mut secrets = Secrets {
+            access: vec!["--token-file", "token"],
+            ..Secrets::default()
+        };
+        secrets.shown.token = Some(token);
+        if tls {
+            let (certificate, key) = self_signed();
+            std::fs::write(file("cert.pem"), &certificate).expect("written");
+            std::fs::write(file("key.pem"), key).expect("written");
+            secrets.access.extend(["--tls-ca", "cert.pem"]);
+            secrets.identity = vec!["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+            secrets.shown.tls_ca = Some(certificate);
+        }
+        secrets
     }
 }
 

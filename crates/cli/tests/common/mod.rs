@@ -64,9 +64,15 @@ fn is_error(line: &str) -> bool {
 /// The binary with arguments, in `folder`, with its streams piped and without environment variables
 /// that change its output.
 pub fn command(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tierloom"));
+    command_behind(&[], folder, args)
+}
+
+/// The same behind the words of another command, such as `ip netns exec NAME`.
+pub fn command_behind(wrapper: &[&str], folder: &Path, args: &[&str]) -> Command {
+    let words = [wrapper, &[env!("CARGO_BIN_EXE_tierloom")], args].concat();
+    let mut command = Command::new(words[0]);
     command
-        .args(args)
+        .args(&words[1..])
         .current_dir(folder)
         .env_remove("RUST_BACKTRACE")
         .stdin(Stdio::null())

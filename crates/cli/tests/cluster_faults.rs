@@ -1,0 +1,264 @@
+//! Faults at random moments of a statement: executors that are killed, executors that are cut off
+//! for a while, a scheduler that starts again. A statement gives the answer or one error, in time,
+//! and leaves nothing behind.
+//!
+//! `TIERLOOM_SEED=N` repeats a draw of nodes, queries and moments, `TIERLOOM_FAULTS=N` sets the
+//! number of faults of each kind with copies of shards and without.
+#![cfg(feature = "cluster")]
+
+mod common;
+#[path = "common/cluster.rs"]
+mod processes;
+
+use processes::{Cluster, HUNG, NOTICED, Process, SF, text_of};
+use std::time::{Duration, Instant};
+use tierloom_cluster::{ClientOptions, ClusterClient, ClusterError, DIRECT_BYTES, NodeState};
+use tierloom_workloads::ssb::{self, SsbConfig};
+
+/// Faults of a kind with copies of shards, and without, unless `TIERLOOM_FAULTS` says otherwise.
+const FAULTS: usize = 3;
+
+/// Time in which a statement with copies of its shards has its answer: it may start again twice.
+const ANSWERED: Duration = Duration::from_secs(20);
+
+/// Longest time for which a node is cut off. After half of it Ballista gives an executor up.
+const LONGEST_CUT: Duration = Duration::from_secs(12);
+
+/// Shortest cut after which Ballista may have given an executor up.
+const GIVEN_UP: Duration = Duration::from_secs(4);
+
+/// Time in which a node reports again that can reach its scheduler.
+const RECENT_MS: u64 = 900;
+
+const NODES: [&str; 3] = ["a", "b", "c"];
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is a number")),
+    )
+}
+
+/// What happens to a cluster while a statement runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    /// An executor is killed.
+    Kill,
+    /// An executor is cut off from all others for a while.
+    Cut,
+    /// The scheduler is killed and starts again.
+    Restart,
+}
+
+/// How statements ended.
+#[derive(Debug, Default)]
+struct Tally {
+    answers: usize,
+    errors: usize,
+    slowest: Duration,
+}
+
+/// Clients that ask nodes themselves, and that have the scheduler give out all work.
+fn clients(cluster: &Cluster) -> [ClusterClient; 2] {
+    [DIRECT_BYTES, 0].map(|direct_bytes| {
+        let options = ClientOptions {
+            direct_bytes,
+            ..cluster.options.clone()
+        };
+        ClusterClient::with_options(&cluster.url, options).expect("a URL")
+    })
+}
+
+/// Has `fault` come `count` times while a statement runs.
+fn disturb(
+    cluster: &mut Cluster,
+    random: &mut fastrand::Rng,
+    fault: Fault,
+    count: usize,
+    copies: bool,
+) -> Tally {
+    let config = SsbConfig::new(SF, 1).unwrap();
+    let clients = clients(cluster);
+    let mut tally = Tally::default();
+    for _ in 0..count {
+        let query = &ssb::queries()[random.usize(..13)];
+        let way = random.usize(..2);
+        let client = &clients[way];
+        let victim = random.usize(..NODES.len());
+        let stored = ssb::golden_answer(&config, query.id).unwrap();
+        let run = || {
+            let begun = Instant::now();
+            let answer = client.run(query.sql, &|| begun.elapsed() > HUNG);
+            (answer, begun.elapsed())
+        };
+        let (answer, usual) = run();
+        assert_eq!(text_of(&answer.unwrap()), stored, "{}", query.id);
+        let delay = usual.mul_f64(1.2 * random.f64());
+        let process = cluster.map().nodes[NODES[victim]].process;
+        let cut = LONGEST_CUT.mul_f64(random.f64());
+        let (answer, time) = std::thread::scope(|scope| {
+            let asked = scope.spawn(run);
+            std::thread::sleep(delay);
+            match fault {
+                Fault::Kill => cluster.executors[victim].kill(),
+                Fault::Cut => {
+                    let host = &cluster.hosts[victim];
+                    host.set_link(false).expect("cut off");
+                    std::thread::sleep(cut);
+                    host.set_link(true).expect("connected");
+                    if cut > GIVEN_UP {
+                        until_known(cluster, victim, process, cut);
+                    }
+                }
+                Fault::Restart => cluster.restart_scheduler(),
+            }
+            asked.join().expect("no panic")
+        });
+        eprintln!(
+            "{} by {}, {fault:?} of {} after {delay:.3?} (a cut is {cut:.1?}): {time:.3?}",
+            query.id,
+            ["nodes", "scheduler"][way],
+            NODES[victim]
+        );
+        tally.slowest = tally.slowest.max(time);
+        match answer {
+            Ok(answer) => {
+                assert_eq!(text_of(&answer), stored, "{}", query.id);
+                tally.answers += 1;
+            }
+            Err(ClusterError::Failed(text)) if fault == Fault::Restart => {
+                assert!(text.contains("scheduler"), "{}: {text}", query.id);
+                tally.errors += 1;
+            }
+            Err(ClusterError::Failed(text)) if !copies => {
+                let node = NODES[victim];
+                let named = text.contains("shard ") && text.contains(&format!("{node} ("));
+                assert!(named, "{} without {node}: {text}", query.id);
+                tally.errors += 1;
+            }
+            Err(error) => panic!("{}: {error}", query.id),
+        }
+        let limit = match copies && fault != Fault::Restart {
+            true => ANSWERED,
+            false => NOTICED,
+        };
+        assert!(time < limit, "{} after {fault:?}: {time:?}", query.id);
+        if fault == Fault::Kill {
+            cluster.restart(victim, NODES[victim]);
+        }
+        until_whole(cluster);
+    }
+    tally
+}
+
+/// Waits until a node that was cut off is there again as another process, or is known to go on as
+/// the same one: word that it was given up takes as long as the cut to come, as connections wait
+/// longer and longer before they try again.
+fn until_known(cluster: &Cluster, victim: usize, process: u64, cut: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < cut + GIVEN_UP && cluster.map().nodes[NODES[victim]].process == process
+    {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits until all tables are everywhere again.
+fn until_whole(cluster: &mut Cluster) {
+    cluster.expect_all();
+    let is_back = |node: &NodeState| {
+        // An older report says nothing of what is now.
+        node.alive && node.silent_ms < RECENT_MS && node.tables.len() == 5
+    };
+    cluster.until(|map| map.usable("lineorder").is_ok() && map.nodes.values().all(is_back));
+}
+
+/// Open files and threads of a process, and processor time that it has used.
+fn uses(process: &Process) -> (usize, usize, Duration) {
+    let of = |what: &str| format!("/proc/{}/{what}", process.0.id());
+    let count = |what: &str| std::fs::read_dir(of(what)).unwrap().count();
+    let stat = std::fs::read_to_string(of("stat")).unwrap();
+    // Fields behind the name, which may have spaces.
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    // Linux counts hundredths of a second.
+    (
+        count("fd"),
+        count("task"),
+        Duration::from_millis(10 * ticks),
+    )
+}
+
+/// Waits until no process does anything for a statement any more.
+fn until_idle(cluster: &Cluster) {
+    let begun = Instant::now();
+    let used = || {
+        let all = cluster.executors.iter().chain([&cluster.scheduler]);
+        all.map(|process| uses(process).2).sum::<Duration>()
+    };
+    loop {
+        let before = used();
+        std::thread::sleep(Duration::from_secs(1));
+        let more = used() - before;
+        // They report to the scheduler, and have timers.
+        if more < Duration::from_millis(150) {
+            return;
+        }
+        assert!(begun.elapsed() < NOTICED * 2, "{more:?} in a second");
+    }
+}
+
+/// Has the fault come to clusters with copies of shards and without, and looks at what is left.
+fn faults_leave_nothing_behind(fault: Fault) {
+    let seed = number("TIERLOOM_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let count = number("TIERLOOM_FAULTS").map_or(FAULTS, |n| n as usize);
+    eprintln!("TIERLOOM_SEED={seed} repeats these faults");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for copies in [true, false] {
+        let mut cluster = match fault {
+            Fault::Kill | Fault::Restart => Cluster::start(NODES.len()),
+            Fault::Cut => match Cluster::on_hosts(NODES.len()) {
+                Ok(cluster) => cluster,
+                Err(missing) => return tierloom_testing::checked_nothing(missing),
+            },
+        };
+        let replicas = if copies { "2" } else { "1" };
+        let load = ["ssb", "--sf", "0.01", "--shards", "7"];
+        cluster.load(&[&load[..], &["--replicas", replicas]].concat());
+        // The first ones open what is kept open.
+        disturb(&mut cluster, &mut random, fault, 1, copies);
+        let (files, threads, _) = uses(&cluster.scheduler);
+        let tally = disturb(&mut cluster, &mut random, fault, count, copies);
+        eprintln!("{fault:?}, copies: {copies}, {tally:?}");
+        assert_eq!(tally.answers + tally.errors, count);
+        until_idle(&cluster);
+        let after = uses(&cluster.scheduler);
+        // Connections to processes that are gone would add one or more per fault.
+        assert!(
+            after.0 < files + 10 + count / 2,
+            "open files: {files}, then {}",
+            after.0
+        );
+        assert!(
+            after.1 < threads + 10 + count / 2,
+            "threads: {threads}, then {}",
+            after.1
+        );
+    }
+}
+
+#[test]
+fn kills_at_random_moments_give_the_answer_or_one_error_and_leave_nothing_behind() {
+    faults_leave_nothing_behind(Fault::Kill);
+}
+
+#[test]
+fn cuts_at_random_moments_give_the_answer_or_one_error_and_leave_nothing_behind() {
+    faults_leave_nothing_behind(Fault::Cut);
+}
+
+#[test]
+fn restarts_of_the_scheduler_give_the_answer_or_one_error_and_leave_nothing_behind() {
+    faults_leave_nothing_behind(Fault::Restart);
+}
