@@ -107,6 +107,7 @@ pub fn run_executor(
     };
     let work_dir = options.work_dir.clone();
     let work_dir = work_dir.or_else(|| folder.as_ref().map(WorkFolder::results));
+    let loading = Arc::new(AtomicBool::new(false));
     let mut ready = Some(ready);
     loop {
         // Who was given up once is not taken back, so the node comes as another process, with the
@@ -119,7 +120,7 @@ pub fn run_executor(
             registry: registry.clone(),
             process,
             address,
-            loading: Arc::new(AtomicBool::new(false)),
+            loading: Arc::clone(&loading),
         };
         let is_first = ready.is_some();
         if !reporter.first(is_first, asked_to_stop)? {
@@ -141,19 +142,16 @@ pub fn run_executor(
         let ended = runtime.block_on(start_executor_process(Arc::new(config)));
         stopped.store(true, Ordering::Relaxed);
         service.abort();
-        if asked_to_stop() {
+        let ended = ended.map_err(|e| ClusterError::Failed(format!("the executor ended: {e}")));
+        // It ends itself in order when the scheduler has not answered for some seconds, or has not
+        // heard of it.
+        let was_given_up = !asked_to_stop() && (ended.is_ok() || !is_first);
+        if !was_given_up {
             runtime.shutdown_background();
-            return Ok(());
+            return ended;
         }
-        match ended {
-            Err(e) if is_first => {
-                runtime.shutdown_background();
-                return Err(ClusterError::Failed(format!("the executor ended: {e}")));
-            }
-            Err(e) => warn!("the executor ended: {e}"),
-            // Ballista's executor ends itself in order when the scheduler has not answered for some
-            // seconds, or has not heard of it.
-            Ok(()) => {}
+        if let Err(error) = ended {
+            warn!("{error}");
         }
         warn!(
             "the scheduler at {} has given up this executor, or does not answer; it tries again",
