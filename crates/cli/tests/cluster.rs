@@ -303,6 +303,12 @@ fn what_cannot_be_is_one_error_before_anything_starts() {
             "does not answer",
         ),
         (&["status", "--scheduler", nobody], 1, "does not answer"),
+        // One that has no shards to keep waits for a scheduler for some seconds only.
+        (
+            &["executor", "--name", "a", "--scheduler", nobody],
+            1,
+            "does not answer",
+        ),
         (&["load", "absent.parquet"], 2, "cannot read"),
         (
             &["load", "ssb", "--by", "lo_orderkey"],

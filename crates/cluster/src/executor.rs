@@ -346,7 +346,7 @@ impl Reporter {
             }
             match self.registry.report(&self.report()) {
                 Ok(map) => self.load(map.tables),
-                Err(ClusterError::Input(text)) => return Err(ClusterError::Input(text)),
+                Err(error @ ClusterError::Input(_)) => return Err(error),
                 Err(error) => warn!("{error}"),
             }
             reported = Some(Instant::now());
