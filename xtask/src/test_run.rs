@@ -5,6 +5,7 @@
 //! done sooner.
 
 use crate::everything::EVERYTHING;
+use crate::needs::free_gib;
 use crate::notes;
 use crate::python::install_clients;
 use crate::sqlfuzz::install_duckdb;
@@ -21,8 +22,9 @@ use xshell::{Shell, cmd};
 const AT_ONCE: usize = 2;
 
 /// Those that take longest are begun first, so that none is left alone at the end.
-const LONG: [&str; 7] = [
+const LONG: [&str; 8] = [
     "router_nodes",
+    "cluster",
     "suite",
     "lab_operators",
     "lab_adaptive",
@@ -30,6 +32,9 @@ const LONG: [&str; 7] = [
     "sql_cli",
     "lab_faults",
 ];
+
+/// The steps after this one need less disk than this (GiB).
+const ROOM_GIB: u64 = 5;
 
 /// A binary with tests.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +63,7 @@ pub fn tests(shell: &Shell) -> Result<()> {
     }
     binaries.sort_by_key(|binary| !LONG.contains(&binary.name.as_str()));
     let count = binaries.len();
+    let programs: Vec<_> = binaries.iter().map(|b| b.program.clone()).collect();
     let failed = run_all(binaries, &notes::file(shell));
     let docs = cmd!(shell, "cargo test {EVERYTHING...} --doc --no-fail-fast").run();
     if !failed.is_empty() {
@@ -67,7 +73,24 @@ pub fn tests(shell: &Shell) -> Result<()> {
             failed.join(", ")
         );
     }
-    Ok(docs?)
+    docs?;
+    make_room(&programs, free_gib(shell)?)
+}
+
+/// Removes test binaries that have passed if the steps that follow would fill the disk. The next
+/// build links them again.
+fn make_room(programs: &[PathBuf], free_gib: u64) -> Result<()> {
+    if free_gib >= ROOM_GIB {
+        return Ok(());
+    }
+    eprintln!(
+        "{free_gib} GiB of disk are free and {ROOM_GIB} may be needed: removing {} test binaries",
+        programs.len()
+    );
+    for program in programs {
+        std::fs::remove_file(program).with_context(|| program.display().to_string())?;
+    }
+    Ok(())
 }
 
 /// The binary that a message of cargo is about; `None` for other messages.
@@ -188,6 +211,17 @@ mod tests {
             None
         );
         assert!(binary_of("no JSON").is_err());
+    }
+
+    #[test]
+    fn binaries_are_removed_only_if_the_disk_is_short() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let programs = [file.path().to_owned()];
+        make_room(&programs, ROOM_GIB).unwrap();
+        assert!(file.path().exists());
+        make_room(&programs, ROOM_GIB - 1).unwrap();
+        assert!(!file.path().exists());
+        assert!(make_room(&programs, 0).is_err());
     }
 
     #[test]

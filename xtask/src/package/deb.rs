@@ -42,5 +42,7 @@ pub(super) fn pack(
         packages.len() == 3,
         "expected three packages, made {packages:?}"
     );
+    // Ten times as large as the packages. After a failure it stays, to look for the cause.
+    shell.remove_path(&folder)?;
     Ok(packages)
 }

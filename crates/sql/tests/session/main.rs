@@ -13,6 +13,7 @@ mod known_values;
 mod limits;
 mod ordered;
 mod overflow;
+mod shared;
 mod views;
 
 use arrow::array::AsArray;

@@ -1,15 +1,10 @@
 //! `tierloom serve --cluster`: clients of PostgreSQL and Flight SQL on the tables of a cluster.
-#![cfg(all(feature = "serve", feature = "cluster"))]
 
-mod common;
-#[path = "common/cluster.rs"]
-mod processes;
-
+use crate::common::{command, tierloom};
+use crate::processes::{Cluster, NOTICED, Process, SF};
 use arrow_flight::sql::CommandGetTables;
 use arrow_flight::sql::client::FlightSqlServiceClient;
-use common::{command, tierloom};
 use futures::TryStreamExt;
-use processes::{Cluster, NOTICED, Process, SF};
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;

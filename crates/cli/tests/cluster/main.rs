@@ -1,9 +1,12 @@
 //! `tierloom cluster` as processes: answers, faults and what is refused.
 #![cfg(feature = "cluster")]
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "common/cluster.rs"]
+mod faults;
 mod processes;
+#[cfg(feature = "serve")]
+mod serve;
 
 use common::tierloom;
 use processes::{Cluster, HUNG, NOTICED, SF, self_signed, text_of};

@@ -4,13 +4,8 @@
 //!
 //! `TIERLOOM_SEED=N` repeats a draw of nodes, queries and moments, `TIERLOOM_FAULTS=N` sets the
 //! number of faults of each kind with copies of shards and without.
-#![cfg(feature = "cluster")]
 
-mod common;
-#[path = "common/cluster.rs"]
-mod processes;
-
-use processes::{Cluster, HUNG, NOTICED, Process, SF, text_of};
+use crate::processes::{Cluster, HUNG, NOTICED, Process, SF, text_of};
 use std::time::{Duration, Instant};
 use tierloom_cluster::{
     Answer, ClientOptions, ClusterClient, ClusterError, DIRECT_BYTES, NodeState,
