@@ -2,6 +2,7 @@
 
 use crate::access::{Access, Guard};
 use crate::codec::PlanCodec;
+use crate::connections::Connections;
 use crate::error::{ClusterError, While};
 use crate::functions::registry_of;
 use crate::http::RegistryClient;
@@ -10,12 +11,12 @@ use crate::map::{Report, VERSION, executor_id, process_number};
 use crate::node::{Node, ShardHome};
 use crate::node_service::node_service;
 use crate::scheduler::LARGEST_MESSAGE;
-use crate::work_folder::WorkFolder;
+use crate::shuffle::{Audited, ShuffleAudit, ShuffleFolder, ShufflePlace};
+use ballista_executor::execution_engine::DefaultExecutionEngine;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_executor::executor_server::TERMINATING;
 use log::warn;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -60,8 +61,9 @@ pub struct ExecutorOptions {
     pub external_host: Option<String>,
     /// Threads of its operators.
     pub threads: usize,
-    /// Folder for what is passed on between stages; a temporary one if `None`.
-    pub work_dir: Option<PathBuf>,
+    /// Where it writes what is passed on between tasks. With a guard nothing is, and it must be
+    /// [`ShufflePlace::Temporary`].
+    pub shuffle: ShufflePlace,
     /// The machine.
     pub topology: Topology,
     /// Gives memory for shards.
@@ -86,6 +88,11 @@ pub fn run_executor(
 ) -> Result<(), ClusterError> {
     let registry = RegistryClient::new(&options.scheduler, &options.access)?;
     check_guard(&options)?;
+    // First, since a folder in memory is seen by threads that are started later alone.
+    let shuffle = match &options.guard {
+        None => Some(ShuffleFiles::make(&options)?),
+        Some(_) => None,
+    };
     let home = ShardHome {
         topology: options.topology.clone(),
         backend: Arc::clone(&options.backend),
@@ -98,15 +105,6 @@ pub fn run_executor(
         .thread_name("tierloom-executor")
         .build()
         .attempting("starting threads")?;
-    let folder = match (&options.work_dir, &options.guard) {
-        (None, None) => {
-            let made = WorkFolder::new(&std::env::temp_dir());
-            Some(made.attempting("making a folder for results")?)
-        }
-        _ => None,
-    };
-    let work_dir = options.work_dir.clone();
-    let work_dir = work_dir.or_else(|| folder.as_ref().map(WorkFolder::results));
     let loading = Arc::new(AtomicBool::new(false));
     let mut ready = Some(ready);
     loop {
@@ -121,18 +119,19 @@ pub fn run_executor(
             process,
             address,
             loading: Arc::clone(&loading),
+            audit: shuffle.as_ref().map(|files| Arc::clone(&files.audit)),
         };
         let is_first = ready.is_some();
         if !reporter.first(is_first, asked_to_stop)? {
             return Ok(());
         }
-        if options.guard.is_some() {
+        let Some(shuffle) = &shuffle else {
             if let Some(ready) = ready.take() {
                 ready();
             }
             return reporter.until_stopped(asked_to_stop);
-        }
-        let config = ballista(&options, id, &node, &registry, work_dir.clone())?;
+        };
+        let config = ballista(&options, id, &node, &registry, shuffle)?;
         // Ballista expects one executor in the life of a process, and notes here that it has ended.
         TERMINATING.store(false, Ordering::Release);
         let stopped = reporter.start();
@@ -157,6 +156,20 @@ pub fn run_executor(
             "the scheduler at {} has given up this executor, or does not answer; it tries again",
             options.scheduler
         );
+    }
+}
+
+/// The folder of what is passed on, and what is known of the files in it.
+struct ShuffleFiles {
+    folder: ShuffleFolder,
+    audit: Arc<ShuffleAudit>,
+}
+
+impl ShuffleFiles {
+    fn make(options: &ExecutorOptions) -> Result<Self, ClusterError> {
+        let folder = ShuffleFolder::make(&options.shuffle)?;
+        let audit = ShuffleAudit::start(&options.name, folder.path())?;
+        Ok(ShuffleFiles { folder, audit })
     }
 }
 
@@ -208,6 +221,9 @@ fn check_guard(options: &ExecutorOptions) -> Result<(), ClusterError> {
     let wrong = match (https, tls) {
         (true, false) => "an executor of a scheduler with https needs --tls-cert and --tls-key",
         (false, true) => "with --tls-cert, expected the URL of a scheduler as https://HOST:PORT",
+        _ if options.guard.is_some() && options.shuffle != ShufflePlace::Temporary => {
+            "with a token an executor passes nothing on in files; leave out --work-dir and --shuffle"
+        }
         _ if options.access.token.is_some() != options.guard.is_some() => {
             "a token is for both, the scheduler and those who ask the executor"
         }
@@ -231,14 +247,15 @@ fn ballista(
     executor_id: String,
     node: &Arc<Node>,
     registry: &RegistryClient,
-    work_dir: Option<PathBuf>,
+    shuffle: &ShuffleFiles,
 ) -> Result<ExecutorProcessConfig, ClusterError> {
     let (scheduler_host, scheduler_port) = registry.host_and_port();
     let [port, grpc_port] = free_ports(options.listen)?;
-    if let Some(folder) = &work_dir {
-        let made = std::fs::create_dir_all(folder);
-        made.attempting(format!("making {}", folder.display()))?;
-    }
+    let engine = DefaultExecutionEngine::with_client_pool(Arc::new(Connections::default()));
+    let engine = Audited {
+        engine: Arc::new(engine),
+        audit: Arc::clone(&shuffle.audit),
+    };
     Ok(ExecutorProcessConfig {
         executor_id,
         bind_host: options.listen.to_string(),
@@ -249,7 +266,8 @@ fn ballista(
         scheduler_port,
         scheduler_connect_timeout_seconds: SCHEDULER_WAIT_S,
         vcores: TASKS,
-        work_dir: work_dir.map(|folder| folder.display().to_string()),
+        work_dir: Some(shuffle.folder.path().display().to_string()),
+        override_execution_engine: Some(Arc::new(engine)),
         grpc_max_decoding_message_size: LARGEST_MESSAGE,
         grpc_max_encoding_message_size: LARGEST_MESSAGE,
         executor_heartbeat_interval_seconds: HEARTBEAT_S,
@@ -289,6 +307,8 @@ struct Reporter {
     /// Where it answers clients.
     address: String,
     loading: Arc<AtomicBool>,
+    /// Knows what is passed on.
+    audit: Option<Arc<ShuffleAudit>>,
 }
 
 impl Reporter {
@@ -300,6 +320,7 @@ impl Reporter {
             threads: self.node.threads(),
             address: self.address.clone(),
             tables: self.node.held(),
+            shuffle: self.audit.as_ref().map(|audit| audit.report()),
         }
     }
 

@@ -432,6 +432,7 @@ mod tests {
                 threads: 1,
                 address: String::new(),
                 tables: node.held(),
+                shuffle: None,
             };
             map.nodes.insert(node.name().into(), state);
         }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What all processes of a cluster must have in common: the version of this program and of the
 /// messages. Requests with another one are refused.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/3");
 
 /// For each shard the nodes that hold it, the preferred one first.
 pub type Holders = Vec<Vec<String>>;
@@ -104,6 +104,26 @@ pub fn schema_of(bytes: &[u8]) -> Result<SchemaRef, arrow::error::ArrowError> {
     Ok(arrow::ipc::reader::StreamReader::try_new(bytes, None)?.schema())
 }
 
+/// Where a node writes the rows that tasks pass on, and what it has written since it was started.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ShuffleReport {
+    /// The file system of its files, with the memory policy if it has one: "tmpfs (bind:1)".
+    pub file_system: String,
+    /// Files.
+    pub files: u64,
+    /// Their bytes.
+    pub written_bytes: u64,
+    /// Of these, bytes of files in memory of which the kernel was asked where their pages are, all
+    /// of them or a sample.
+    pub checked_bytes: u64,
+    /// Of these, bytes on each memory node of the machine.
+    pub on_nodes: BTreeMap<u32, u64>,
+    /// Of these, bytes on other nodes than the policy of the file system says.
+    pub misplaced_bytes: u64,
+    /// Why the kernel did not tell of a file.
+    pub error: Option<String>,
+}
+
 /// What a node reports, about twice per second.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
@@ -121,6 +141,27 @@ pub struct Report {
     pub address: String,
     /// What it holds, by table.
     pub tables: BTreeMap<String, HeldTable>,
+    /// What it passes on; `None` if it gives out rows in no other way than to clients.
+    #[serde(default)]
+    pub shuffle: Option<ShuffleReport>,
+}
+
+impl Report {
+    /// Whether a statement would run alike after this report and after that one.
+    pub fn is_like(&self, other: &Report) -> bool {
+        let Report {
+            version,
+            node,
+            process,
+            threads,
+            address,
+            tables,
+            // It changes with every statement.
+            shuffle: _,
+        } = self;
+        (version, node, process) == (&other.version, &other.node, &other.process)
+            && (threads, address, tables) == (&other.threads, &other.address, &other.tables)
+    }
 }
 
 /// What the scheduler knows of a node.
@@ -138,6 +179,8 @@ pub struct NodeState {
     pub address: String,
     /// What it holds, by table.
     pub tables: BTreeMap<String, HeldTable>,
+    /// What it passes on between tasks.
+    pub shuffle: Option<ShuffleReport>,
 }
 
 /// A number that tells this process from others.

@@ -3,6 +3,7 @@
 use crate::map::ClusterMap;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
@@ -24,6 +25,12 @@ struct OfTable {
     table: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfMemory {
+    node: String,
+    memory_node: u32,
+}
+
 /// What is known of all nodes, in the text format of OpenMetrics.
 ///
 /// # Errors
@@ -34,10 +41,25 @@ pub(crate) fn exposition(map: &ClusterMap) -> Result<String, fmt::Error> {
     let rows = Family::<OfPart, Gauge>::default();
     let bytes = Family::<OfPart, Gauge>::default();
     let usable = Family::<OfTable, Gauge>::default();
+    let shuffled = Family::<OfNode, Counter>::default();
+    let found = Family::<OfMemory, Counter>::default();
+    let misplaced = Family::<OfNode, Counter>::default();
     for (name, state) in &map.nodes {
         let node = OfNode { node: name.clone() };
         alive.get_or_create(&node).set(state.alive.into());
         threads.get_or_create(&node).set(state.threads as i64);
+        if let Some(shuffle) = &state.shuffle {
+            let add = |to: &Family<OfNode, Counter>, bytes| to.get_or_create(&node).inc_by(bytes);
+            add(&shuffled, shuffle.written_bytes);
+            add(&misplaced, shuffle.misplaced_bytes);
+            for (memory_node, bytes) in &shuffle.on_nodes {
+                let part = OfMemory {
+                    node: name.clone(),
+                    memory_node: *memory_node,
+                };
+                found.get_or_create(&part).inc_by(*bytes);
+            }
+        }
         for (table, held) in &state.tables {
             let part = OfPart {
                 node: name.clone(),
@@ -66,6 +88,12 @@ pub(crate) fn exposition(map: &ClusterMap) -> Result<String, fmt::Error> {
         "1 if live nodes hold all rows of a table",
         usable,
     );
+    let help = "Rows that tasks of the node have passed on";
+    registry.register_with_unit("shuffle_written", help, Unit::Bytes, shuffled);
+    let help = "Of these, in memory, by the memory node where pages were found";
+    registry.register_with_unit("shuffle_found", help, Unit::Bytes, found);
+    let help = "Of these, on another memory node than was asked for";
+    registry.register_with_unit("shuffle_misplaced", help, Unit::Bytes, misplaced);
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -74,7 +102,7 @@ pub(crate) fn exposition(map: &ClusterMap) -> Result<String, fmt::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map::{HeldTable, NodeState};
+    use crate::map::{HeldTable, NodeState, ShuffleReport};
 
     #[test]
     fn nodes_and_what_they_hold_are_metrics() {
@@ -90,6 +118,11 @@ mod tests {
             threads: 2,
             address: "127.0.0.1:1".into(),
             tables: [("fact".to_owned(), held.clone())].into(),
+            shuffle: Some(ShuffleReport {
+                written_bytes: 50,
+                on_nodes: [(1, 40)].into(),
+                ..ShuffleReport::default()
+            }),
         };
         let map = ClusterMap {
             nodes: [("a".into(), state(true)), ("b".into(), state(false))].into(),
@@ -97,6 +130,9 @@ mod tests {
         };
         let text = exposition(&map).unwrap();
         for line in [
+            "tierloom_cluster_shuffle_written_bytes_total{node=\"a\"} 50",
+            "tierloom_cluster_shuffle_found_bytes_total{node=\"b\",memory_node=\"1\"} 40",
+            "tierloom_cluster_shuffle_misplaced_bytes_total{node=\"a\"} 0",
             "tierloom_cluster_node_alive{node=\"a\"} 1",
             "tierloom_cluster_node_alive{node=\"b\"} 0",
             "tierloom_cluster_node_threads{node=\"a\"} 2",

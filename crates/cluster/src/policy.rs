@@ -229,6 +229,7 @@ mod tests {
                 threads: 1,
                 address: String::new(),
                 tables: tables.collect(),
+                shuffle: None,
             };
             ((*name).into(), state)
         });

@@ -91,6 +91,7 @@ impl Registry {
                 threads: report.threads,
                 address: report.address.clone(),
                 tables: report.tables.clone(),
+                shuffle: report.shuffle.clone(),
             };
             (name.clone(), node)
         });
@@ -119,7 +120,7 @@ impl Registry {
         }
         let node = report.node.clone();
         let known = state.nodes.get(&node).map(|(known, _)| known);
-        if known != Some(&report) {
+        if !known.is_some_and(|known| known.is_like(&report)) {
             state.revision += 1;
         }
         state.nodes.insert(node, (report, Instant::now()));
@@ -189,7 +190,7 @@ fn check_version(version: &str) -> Result<(), Refusal> {
 mod tests {
     use super::*;
     use crate::benchmark::benchmark_tables;
-    use crate::map::HeldTable;
+    use crate::map::{HeldTable, ShuffleReport};
 
     fn report(node: &str, process: u64) -> Report {
         Report {
@@ -199,7 +200,26 @@ mod tests {
             threads: 1,
             address: "127.0.0.1:1".into(),
             tables: BTreeMap::new(),
+            shuffle: None,
         }
+    }
+
+    #[test]
+    fn what_is_passed_on_is_known_and_no_change_that_statements_must_hear_of() {
+        let registry = Registry::open(None).unwrap();
+        registry.report(report("a", 1)).unwrap();
+        let before = registry.tag();
+        let mut wrote = report("a", 1);
+        wrote.shuffle = Some(ShuffleReport {
+            files: 3,
+            ..ShuffleReport::default()
+        });
+        let map = registry.report(wrote.clone()).unwrap();
+        assert_eq!(map.nodes["a"].shuffle, wrote.shuffle);
+        assert_eq!(registry.tag(), before);
+        wrote.threads = 2;
+        registry.report(wrote).unwrap();
+        assert_ne!(registry.tag(), before);
     }
 
     fn ssb(shards: u32, replicas: u32) -> LoadRequest {

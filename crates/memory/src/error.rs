@@ -229,6 +229,14 @@ pub enum MemoryError {
         /// Why not, and what to do.
         reason: String,
     },
+    /// A folder in memory cannot be made.
+    #[error("cannot make {what}: {reason}")]
+    Folder {
+        /// What was to be made, as text.
+        what: String,
+        /// Why not, and what to do.
+        reason: String,
+    },
     /// A byte range is not inside the region.
     #[error("bytes {start}..{end} are not inside region `{name}` of {size_bytes} bytes")]
     OutOfRange {

@@ -32,6 +32,7 @@
 mod audit;
 mod backend;
 mod error;
+mod folder;
 pub mod mapping;
 mod migrate;
 mod page_size;
@@ -49,6 +50,7 @@ pub use backend::{
     KernelInterleave, MemoryBackend, NodeCapacity, PageState, Placing, fake_topology,
 };
 pub use error::MemoryError;
+pub use folder::{FilePages, FileSystemOf, MemoryFolder, Mounted};
 pub use migrate::{
     Clock, FakeClock, Migration, MigrationOptions, MigrationState, Step, SystemClock,
 };

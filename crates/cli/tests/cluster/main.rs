@@ -7,6 +7,7 @@ mod faults;
 mod processes;
 #[cfg(feature = "serve")]
 mod serve;
+mod shuffle;
 
 use common::tierloom;
 use processes::{Cluster, HUNG, NOTICED, SF, self_signed, text_of};
@@ -323,6 +324,29 @@ fn what_cannot_be_is_one_error_before_anything_starts() {
             &["executor", "--name", "a b"],
             2,
             "expected letters, digits",
+        ),
+        (
+            &["executor", "--name", "a", "--shuffle", "4000"],
+            2,
+            "--shuffle 4000: node 4000 does not exist",
+        ),
+        (
+            &["executor", "--name", "a", "--shuffle", "default"],
+            2,
+            "equal weights",
+        ),
+        (
+            &[
+                "executor",
+                "--name",
+                "a",
+                "--shuffle",
+                "0",
+                "--shuffle-size",
+                "4TiB",
+            ],
+            2,
+            "4194304 MiB",
         ),
         (
             &["executor", "--name", "a", "--placement", "tier"],

@@ -86,6 +86,8 @@ pub struct Cluster {
     pub access: Vec<&'static str>,
     /// What the servers are started with besides.
     pub identity: Vec<&'static str>,
+    /// What executors are started with besides.
+    pub of_executors: Vec<&'static str>,
     /// The same for statements of this process.
     pub options: ClientOptions,
     pub scheduler: Process,
@@ -141,6 +143,7 @@ impl Cluster {
             url,
             access,
             identity,
+            of_executors: Vec::new(),
             options: ClientOptions {
                 access: shown,
                 ..ClientOptions::default()
@@ -186,6 +189,7 @@ impl Cluster {
             &args[..],
             &self.access,
             &self.identity,
+            &self.of_executors,
         ];
         let (folder, args) = (self.folder.path(), args.concat());
         let Some(host) = self.hosts.get(at) else {

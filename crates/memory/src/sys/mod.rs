@@ -8,6 +8,7 @@ pub(crate) mod files;
 pub(crate) mod huge;
 pub(crate) mod lost;
 pub(crate) mod mapping;
+pub(crate) mod mount;
 pub(crate) mod pages;
 pub(crate) mod policy;
 mod populate;

@@ -42,6 +42,33 @@ impl Mapping {
         }
     }
 
+    /// Makes the pages of a byte range present without changing them; on a file, those that it has.
+    ///
+    /// # Errors
+    /// The errno; `EINVAL` for a range that is not inside the mapping, and on Linux before 5.14.
+    pub(crate) fn populate_for_reading(&self, offset: usize, len: usize) -> Result<(), i32> {
+        let end = offset.checked_add(len).ok_or(libc::EINVAL)?;
+        if end > self.size_bytes() {
+            return Err(libc::EINVAL);
+        }
+        loop {
+            // SAFETY: the range is inside the mapping, which `self` keeps mapped. Reading faults
+            // change no contents, and a page that cannot be had is an errno and not a signal.
+            let answer = unsafe {
+                libc::madvise(
+                    self.address.as_ptr().add(offset).cast(),
+                    len,
+                    libc::MADV_POPULATE_READ,
+                )
+            };
+            match (answer, last_errno()) {
+                (0, _) => return Ok(()),
+                (_, libc::EINTR | libc::EAGAIN) => {}
+                (_, errno) => return Err(errno),
+            }
+        }
+    }
+
     /// Populates with one page fault per page.
     ///
     /// The blocks of a file are allocated first, so that a full file system is an error and not a

@@ -4,6 +4,7 @@ use crate::commands::sql::SessionArgs;
 use clap::Subcommand;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use tierloom_memory::PlacementSpec;
 use tierloom_text::Bytes;
 
 /// Run SQL on tables that lie in the memory of several machines
@@ -152,9 +153,17 @@ pub struct ExecutorArgs {
     /// The name or address under which others reach this machine
     #[arg(long, value_name = "HOST")]
     pub external_host: Option<String>,
-    /// Folder for results that other nodes read, for example on a tmpfs; default: a temporary one
-    #[arg(long, value_name = "FOLDER")]
+    /// Folder for rows that tasks pass on (the shuffle); default: a temporary one
+    #[arg(long, value_name = "FOLDER", conflicts_with = "shuffle")]
     pub work_dir: Option<PathBuf>,
+    /// Keep these rows in memory of a tier or node, or of several nodes alike (1:1,2:1): in a tmpfs
+    /// that this process alone sees. Needs the right to mount; without it, mount one and give
+    /// --work-dir
+    #[arg(long, value_name = "PLACE")]
+    pub shuffle: Option<PlacementSpec>,
+    /// Space for these rows; default: half of the memory of the nodes
+    #[arg(long, value_name = "SIZE", requires = "shuffle")]
+    pub shuffle_size: Option<Bytes>,
     /// Print on stderr what happens to tasks
     #[arg(long)]
     pub verbose: bool,

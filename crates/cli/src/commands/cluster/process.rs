@@ -4,6 +4,7 @@
 //! loaded.
 
 mod access;
+mod status;
 
 use super::Args;
 use super::args::{
@@ -13,20 +14,20 @@ use super::args::{
 use crate::commands::sql;
 use crate::failure::Failure;
 use crate::{output, stop};
-use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use tierloom_cluster::{
-    Access, Answer, ClientOptions, ClusterClient, ClusterError, ClusterMap, ClusterTables,
-    DIRECT_BYTES, ExecutorOptions, Layout, RowSource, SchedulerOptions, TableRequest,
-    benchmark_tables, print_log, run_executor, run_scheduler,
+    Access, Answer, ClientOptions, ClusterClient, ClusterError, ClusterTables, DIRECT_BYTES,
+    ExecutorOptions, RowSource, SchedulerOptions, ShufflePlace, TableRequest, benchmark_tables,
+    print_log, run_executor, run_scheduler,
 };
 use tierloom_engine::arrow::array::RecordBatch;
 use tierloom_engine::arrow::util::display::FormatOptions;
 use tierloom_engine::arrow::util::pretty::pretty_format_batches_with_options;
+use tierloom_memory::MemoryFolder;
 use tierloom_placement::Policy;
 use tierloom_sql::{BatchWriter, Elsewhere, Format, WriteOptions};
-use tierloom_text::Bytes;
+use tierloom_topology::Topology;
 
 impl From<ClusterError> for Failure {
     fn from(error: ClusterError) -> Self {
@@ -84,6 +85,7 @@ fn executor(args: &ExecutorArgs) -> Result<(), Failure> {
         )));
     };
     let placement = spec.resolve(&options.topology).map_err(Failure::input)?;
+    let shuffle = shuffle_of(args, &options.topology)?;
     sql::quiet_workers();
     if args.verbose {
         print_log();
@@ -96,7 +98,7 @@ fn executor(args: &ExecutorArgs) -> Result<(), Failure> {
         listen: args.listen,
         external_host: args.external_host.clone(),
         threads: options.engine.threads,
-        work_dir: args.work_dir.clone(),
+        shuffle,
         topology: options.topology,
         backend: options.backend,
         page_size: options.page_size,
@@ -107,6 +109,19 @@ fn executor(args: &ExecutorArgs) -> Result<(), Failure> {
         let _ = output::print(&line);
     };
     Ok(run_executor(options, ready, &stop::requested)?)
+}
+
+/// Where an executor on this machine writes what its tasks pass on.
+fn shuffle_of(args: &ExecutorArgs, topology: &Topology) -> Result<ShufflePlace, Failure> {
+    let Some(spec) = &args.shuffle else {
+        let folder = args.work_dir.clone();
+        return Ok(folder.map_or(ShufflePlace::Temporary, ShufflePlace::Folder));
+    };
+    let bad = |e: &dyn std::fmt::Display| Failure::input(format!("--shuffle {spec}: {e}"));
+    let placement = spec.resolve(topology).map_err(|e| bad(&e))?;
+    let size = args.shuffle_size.map(|size| size.0);
+    let folder = MemoryFolder::new(&placement, size, topology).map_err(|e| bad(&e))?;
+    Ok(ShufflePlace::Memory(folder))
 }
 
 /// The tables of the cluster at `url`, for the sessions of a server.
@@ -145,7 +160,7 @@ fn load(args: &ClusterLoadArgs) -> Result<(), Failure> {
     let map = client.load(tables, &stop::requested)?;
     for name in names {
         let rows = map.usable(&name).map_err(Failure::runtime)?.1;
-        note!("table {name}: {rows} rows, {}", layout(&map, &name));
+        note!("table {name}: {rows} rows, {}", status::layout(&map, &name));
     }
     Ok(())
 }
@@ -176,17 +191,6 @@ fn requests(args: &ClusterLoadArgs) -> Result<Vec<TableRequest>, Failure> {
         shards: args.shards,
         replicas: args.replicas,
     }])
-}
-
-/// Where the rows of a table are, as text.
-fn layout(map: &ClusterMap, name: &str) -> String {
-    match map.tables.get(name).map(|table| &table.layout) {
-        Some(Layout::Sharded { by, holders }) => {
-            let copies = holders.first().map_or(0, Vec::len);
-            format!("{} shards by {by} on {copies} nodes each", holders.len())
-        }
-        _ => "on every node".into(),
-    }
 }
 
 fn query(args: &SqlArgs) -> Result<(), Failure> {
@@ -245,36 +249,6 @@ fn status(args: &ClusterStatusArgs) -> Result<(), Failure> {
     let map = client(&args.url, DIRECT_BYTES)?.map()?;
     match args.json {
         true => output::print_json(&map),
-        false => output::print(&described(&map)),
+        false => output::print(&status::described(&map)),
     }
-}
-
-fn described(map: &ClusterMap) -> String {
-    let mut text = String::new();
-    // Writing to a text does not fail.
-    for (name, state) in &map.nodes {
-        let _ = match state.alive {
-            true => writeln!(text, "node {name}: {} threads", state.threads),
-            false => writeln!(
-                text,
-                "node {name}: no report for {} s",
-                state.silent_ms / 1000
-            ),
-        };
-        for (table, held) in &state.tables {
-            let rows: u64 = held.rows.values().sum();
-            let size = Bytes(held.size_bytes).rounded();
-            let _ = match &held.error {
-                Some(error) => writeln!(text, "  {table}: {error}"),
-                None => writeln!(text, "  {table}: {rows} rows, {size}, {}", held.pages),
-            };
-        }
-    }
-    for name in map.tables.keys() {
-        let _ = match map.usable(name) {
-            Ok((_, rows)) => writeln!(text, "table {name}: {rows} rows, {}", layout(map, name)),
-            Err(why) => writeln!(text, "table {name}: {why}"),
-        };
-    }
-    text
 }
