@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use tierloom_model::cluster::{
-    ClusterRun, ClusterSetup, NetworkLink, PricedOn, Sent, SpreadQuery, StatementCosts,
+    ClusterRun, ClusterSetup, NetworkLink, PricedOn, Sent, ShuffleOn, SpreadQuery, StatementCosts,
     StatementWork, simulate, ssb_spread, tpch_spread,
 };
 use tierloom_model::reference::work::{Ssb, Tpch};
@@ -166,6 +166,13 @@ fn numbers_that_cannot_be_are_errors_with_their_names() {
     assert!(wrong(&|s| s.network.gbps = f64::NAN).contains("above 0"));
     assert!(wrong(&|s| s.network.round_trip_us = -1.0).contains("round trip in us -1"));
     assert!(wrong(&|s| s.costs.task_us = f64::INFINITY).contains("time of a task"));
+    let shuffle = |s: &mut ClusterSetup| {
+        s.shuffle = ShuffleOn::Given {
+            write_gbps: 1.0,
+            read_gbps: 0.0,
+        }
+    };
+    assert!(wrong(&shuffle).contains("shuffle in GB/s 0"));
     assert!(wrong(&|s| s.costs.fetches_at_once = 0).contains("fetches at once"));
 }
 
@@ -188,8 +195,51 @@ fn setups() -> impl Strategy<Value = ClusterSetup> {
                 fetches_at_once,
                 ..StatementCosts::default()
             },
+            shuffle: ShuffleOn::Free,
         }
     })
+}
+
+#[test]
+fn rows_that_are_passed_on_are_written_once_and_read_once_where_they_lie() {
+    let machine = profiles::load("nus24").unwrap();
+    let queries = queries();
+    let time = |query: &SpreadQuery, shuffle: ShuffleOn| {
+        let setup = ClusterSetup { shuffle, ..free(4) };
+        let works = priced(&machine, std::slice::from_ref(query), &setup);
+        total(&simulate(&setup, &works, 1))
+    };
+    let tier = |name: &str| ShuffleOn::Tier(name.into());
+    let disk = |write_gbps, read_gbps| ShuffleOn::Given {
+        write_gbps,
+        read_gbps,
+    };
+    for query in &queries {
+        let none = time(query, ShuffleOn::Free);
+        let (dram, cxl) = (time(query, tier("dram")), time(query, tier("cxl")));
+        let slow = time(query, disk(0.5, 0.5));
+        assert!(none <= dram && dram <= cxl && cxl <= slow, "{}", query.name);
+        // Nothing else takes the network or a node, so writing is added, and reading, in which all
+        // nodes work side by side.
+        let bytes = query.sent_bytes(0.25);
+        let apart = time(query, disk(2.0, 4.0)) - none - bytes / 2.0 - bytes / 4.0;
+        assert!(apart.abs() <= none * 1e-9 + 1.0, "{}: {apart}", query.name);
+    }
+    let much = queries.iter().find(|q| q.name.contains("q13")).unwrap();
+    assert!(time(much, tier("cxl")) > 1.001 * time(much, ShuffleOn::Free));
+    let setup = ClusterSetup {
+        shuffle: tier("elsewhere"),
+        ..free(4)
+    };
+    let placement = Placement::new(TierShares::all("dram"));
+    let on = PricedOn {
+        machine: &machine,
+        placement: &placement,
+        workers: 32,
+        options: &Options::default(),
+    };
+    let unknown = on.work(much, &setup).unwrap_err().to_string();
+    assert!(unknown.contains("elsewhere"), "{unknown}");
 }
 
 proptest! {

@@ -34,6 +34,6 @@ mod spread;
 
 pub use benchmarks::{SSB_SHARDED, TPCH_SHARDED, ssb_spread, tpch_sent, tpch_spread};
 pub use price::{NodePart, PricedOn, StatementWork};
-pub use setup::{ClusterSetup, NetworkLink, StatementCosts};
+pub use setup::{ClusterSetup, NetworkLink, ShuffleOn, StatementCosts};
 pub use simulate::{ClusterRun, StatementTimes, simulate};
 pub use spread::{MERGE_NS, NodePhase, STATE_BYTES, Sent, SpreadQuery};

@@ -1,11 +1,16 @@
 //! The parts of a statement in time on one kind of machine.
 
-use super::setup::ClusterSetup;
+use super::setup::{ClusterSetup, ShuffleOn};
 use super::spread::SpreadQuery;
 use crate::error::ModelError;
 use crate::machine::Machine;
 use crate::solve::{Options, solve_all};
-use crate::work::{Phase, Placement};
+use crate::work::{
+    Access, LINE_BYTES, Op, Phase, PhaseKind, Placement, StructureClass, TierShares,
+};
+
+/// Name of the files of the shuffle as a structure.
+const SHUFFLE: &str = "shuffle";
 
 /// What some nodes do alike of a statement.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +24,10 @@ pub struct NodePart {
     pub work_ns: f64,
     /// Bytes that each sends to the node of the final plan.
     pub sent_bytes: f64,
+    /// Time to write them where they are passed on from, ns.
+    pub write_ns: f64,
+    /// Time to read them there, ns.
+    pub read_ns: f64,
 }
 
 /// A statement on a cluster, in times and bytes.
@@ -73,6 +82,8 @@ impl PricedOn<'_> {
                 shards: if query.is_spread() { setup.shards } else { 0 },
                 work_ns,
                 sent_bytes: 0.0,
+                write_ns: 0.0,
+                read_ns: 0.0,
             }],
             has_last: query.is_spread(),
             last_ns: 0.0,
@@ -86,11 +97,14 @@ impl PricedOn<'_> {
         let (mut parts, mut states) = (Vec::new(), 0.0);
         for (index, (shards, nodes)) in held.into_iter().enumerate() {
             let share = f64::from(shards) / f64::from(setup.shards);
+            let sent_bytes = query.sent_bytes(share);
             parts.push(NodePart {
                 nodes,
                 shards,
                 work_ns: self.time_ns(&query.node_phases(share))?,
-                sent_bytes: query.sent_bytes(share),
+                sent_bytes,
+                write_ns: self.passing_on_ns(&setup.shuffle, sent_bytes, shards, Op::Write)?,
+                read_ns: self.passing_on_ns(&setup.shuffle, sent_bytes, shards, Op::Read)?,
             });
             // The node of the final plan, one of the first, has its own states already.
             let others = nodes - u32::from(index == 0);
@@ -101,6 +115,34 @@ impl PricedOn<'_> {
             last_ns: self.time_ns(&query.last_phases(states))?,
             ..one(alone_ns)
         })
+    }
+
+    /// Time to write or read `bytes` of the shuffle on one node.
+    ///
+    /// Each shard's result is a file, written and read by one thread, so that few shards do not
+    /// use all workers.
+    fn passing_on_ns(
+        &self,
+        shuffle: &ShuffleOn,
+        bytes: f64,
+        shards: u32,
+        op: Op,
+    ) -> Result<f64, ModelError> {
+        let tier = match shuffle {
+            _ if bytes <= 0.0 => return Ok(0.0),
+            ShuffleOn::Free => return Ok(0.0),
+            ShuffleOn::Given { write_gbps, .. } if op == Op::Write => return Ok(bytes / write_gbps),
+            ShuffleOn::Given { read_gbps, .. } => return Ok(bytes / read_gbps),
+            ShuffleOn::Tier(tier) => tier,
+        };
+        let lines = bytes / LINE_BYTES;
+        let files = Access::sequential_read(SHUFFLE, LINE_BYTES, bytes as u64);
+        let files = files.with_class(StructureClass::SortRun).with_op(op);
+        let phase = Phase::new("pass rows on", PhaseKind::Scan, lines).access(files.vectorised());
+        let there = self.placement.clone();
+        let there = there.with_structure(SHUFFLE, TierShares::all(tier.as_str()));
+        let workers = self.workers.min(shards.max(1));
+        Ok(solve_all(self.machine, &[phase], &there, workers, self.options)?.time_ns)
     }
 
     fn time_ns(&self, phases: &[Phase]) -> Result<f64, ModelError> {

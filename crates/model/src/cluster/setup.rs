@@ -68,6 +68,36 @@ impl StatementCosts {
     }
 }
 
+/// Where nodes write the rows that they pass on, for others to read them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum ShuffleOn {
+    /// Somewhere that takes no time beside what [`StatementCosts`] has.
+    #[default]
+    Free,
+    /// Files in memory of this tier: each byte is written there once and read once.
+    Tier(String),
+    /// Files that every node writes and reads with bandwidths that are given, as on a disk.
+    Given {
+        /// GB/s of a node that writes.
+        write_gbps: f64,
+        /// GB/s of a node whose files are read.
+        read_gbps: f64,
+    },
+}
+
+impl std::fmt::Display for ShuffleOn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ShuffleOn::Free => f.write_str("free"),
+            ShuffleOn::Tier(tier) => write!(f, "in {tier} memory"),
+            ShuffleOn::Given {
+                write_gbps,
+                read_gbps,
+            } => write!(f, "written at {write_gbps} GB/s, read at {read_gbps} GB/s"),
+        }
+    }
+}
+
 /// Nodes of one kind, their shards and what is between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterSetup {
@@ -79,6 +109,8 @@ pub struct ClusterSetup {
     pub network: NetworkLink,
     /// What a statement costs beside its work.
     pub costs: StatementCosts,
+    /// Where nodes write what they pass on.
+    pub shuffle: ShuffleOn,
 }
 
 impl ClusterSetup {
@@ -89,6 +121,7 @@ impl ClusterSetup {
             shards: Self::even_shards(nodes),
             network,
             costs: StatementCosts::default(),
+            shuffle: ShuffleOn::default(),
         }
     }
 
@@ -124,6 +157,20 @@ impl ClusterSetup {
                 found: network.gbps,
                 expected: "a number above 0",
             });
+        }
+        if let ShuffleOn::Given {
+            write_gbps,
+            read_gbps,
+        } = self.shuffle
+        {
+            let rates = [write_gbps, read_gbps];
+            if let Some(found) = rates.into_iter().find(|rate| rate.is_nan() || *rate <= 0.0) {
+                return Err(ModelError::Cluster {
+                    field: "bandwidth of the shuffle in GB/s",
+                    found,
+                    expected: "a number above 0",
+                });
+            }
         }
         let times = [
             ("network round trip in us", network.round_trip_us),

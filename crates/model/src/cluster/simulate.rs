@@ -165,6 +165,8 @@ struct Simulated<'a> {
     scheduler: Server,
     nodes: Vec<Server>,
     links: Vec<Server>,
+    /// What each node's files are read from.
+    files: Vec<Server>,
     streams: Vec<ClientTurn>,
     statements: usize,
     run: ClusterRun,
@@ -181,6 +183,7 @@ impl<'a> Simulated<'a> {
             order: 0,
             scheduler: Server::default(),
             links: idle.clone(),
+            files: idle.clone(),
             nodes: idle,
             streams: Vec::new(),
             statements: 0,
@@ -229,9 +232,12 @@ impl<'a> Simulated<'a> {
                 let of = &self.streams[stream];
                 let part = (node + self.nodes.len() - of.first_node) % self.nodes.len();
                 let NodePart {
-                    work_ns, shards, ..
+                    work_ns,
+                    write_ns,
+                    shards,
+                    ..
                 } = self.parts[of.query][part];
-                let work_ns = if of.has_work { work_ns } else { 0.0 };
+                let work_ns = if of.has_work { work_ns + write_ns } else { 0.0 };
                 let done = self.nodes[node].serve(now, work_ns);
                 self.at(done + self.way_ns(), Happening::Ended { stream, shards });
             }
@@ -305,7 +311,8 @@ impl<'a> Simulated<'a> {
     fn fetch(&mut self, stream: usize, now: f64) {
         let of = &self.streams[stream];
         let (last, work) = (of.last_node, f64::from(u8::from(of.has_work)));
-        let own = (last + self.nodes.len() - of.first_node) % self.nodes.len();
+        let (first, count) = (of.first_node, self.nodes.len());
+        let own = (last + count - first) % count;
         let (costs, round_trip) = (self.setup.costs, 2.0 * self.way_ns());
         // Times at which fetches end, as bits: times are not negative, so their order is that of
         // the bits.
@@ -313,7 +320,9 @@ impl<'a> Simulated<'a> {
         let mut done = now;
         for (index, part) in self.parts[of.query].iter().enumerate() {
             self.run.made_bytes += part.sent_bytes * work;
-            let bytes = part.sent_bytes * work / f64::from(part.shards.max(1));
+            let per_shard = work / f64::from(part.shards.max(1));
+            let (bytes, read_ns) = (part.sent_bytes * per_shard, part.read_ns * per_shard);
+            let source = (first + index) % count;
             for _ in 0..part.shards {
                 // A node's own results are files of its own.
                 let (moved, wait) = match index == own {
@@ -326,7 +335,9 @@ impl<'a> Simulated<'a> {
                     false => ends.pop().map_or(now, |Reverse(end)| f64::from_bits(end)),
                 };
                 let time = self.setup.transfer_ns(moved) + costs.fetch_us * 1e3;
-                let there = self.links[last].serve(free + wait, time);
+                // Rows are sent while the next ones are read.
+                let sent = self.links[last].serve(free + wait, time);
+                let there = sent.max(self.files[source].serve(free + wait, read_ns));
                 ends.push(Reverse(there.to_bits()));
                 self.run.fetches += u64::from(index != own);
                 self.run.moved_bytes += moved;

@@ -213,7 +213,10 @@ impl ClusterCase<'_> {
         // Only the work of the operators depends on the machine, so it alone is priced again for
         // each number of the profile; the longest node plan stands for the node plans.
         let longest = |work: &StatementWork| {
-            let parts = work.parts.iter().map(|p| p.work_ns);
+            let parts = work
+                .parts
+                .iter()
+                .map(|p| p.work_ns + p.write_ns + p.read_ns);
             parts.fold(0.0, f64::max) + work.last_ns
         };
         let mut range = sensitivity::uncertainty(machine, |m| {
@@ -260,6 +263,8 @@ fn scaled(work: &StatementWork, factor: f64) -> StatementWork {
     work.last_ns *= factor;
     for part in &mut work.parts {
         part.work_ns *= factor;
+        part.write_ns *= factor;
+        part.read_ns *= factor;
     }
     work
 }

@@ -48,6 +48,7 @@ fn size(s: &ClusterSize) -> Value {
         "shard_us": costs.shard_us,
         "task_bytes": s.setup.task_bytes(),
         "fetch_us": costs.fetch_us,
+        "shuffle": s.setup.shuffle.to_string(),
         "time_ms": time_ms,
         "low_ms": low_ms,
         "high_ms": high_ms,

@@ -2,7 +2,7 @@
 
 use crate::PredictError;
 use serde::Deserialize;
-use tierloom_model::cluster::{ClusterSetup, NetworkLink, StatementCosts};
+use tierloom_model::cluster::{ClusterSetup, NetworkLink, ShuffleOn, StatementCosts};
 
 /// The part of a question that is about several machines.
 ///
@@ -38,6 +38,12 @@ pub struct ClusterRequest {
     /// Time of the node of the final plan for the result of a shard, microseconds.
     #[serde(default)]
     pub fetch_us: Option<f64>,
+    /// The tier in whose memory nodes write the rows that they pass on.
+    #[serde(default)]
+    pub shuffle: Option<String>,
+    /// Instead of a tier, GB/s with which a node writes these rows and with which they are read.
+    #[serde(default)]
+    pub shuffle_gbps: Option<[f64; 2]>,
 }
 
 /// Whole numbers, which JSON may have as one number, too.
@@ -105,10 +111,28 @@ impl ClusterRequest {
             let mut setup = ClusterSetup::new(*nodes, network);
             setup.shards = self.shards.unwrap_or(setup.shards);
             setup.costs = self.costs(1.0);
+            setup.shuffle = self.shuffle()?;
             setup.check().map_err(PredictError::input)?;
             Ok(setup)
         });
         setups.collect()
+    }
+
+    /// Where nodes write what they pass on.
+    fn shuffle(&self) -> Result<ShuffleOn, PredictError> {
+        Ok(match (&self.shuffle, self.shuffle_gbps) {
+            (None, None) => ShuffleOn::Free,
+            (Some(tier), None) => ShuffleOn::Tier(tier.clone()),
+            (None, Some([write_gbps, read_gbps])) => ShuffleOn::Given {
+                write_gbps,
+                read_gbps,
+            },
+            (Some(_), Some(_)) => {
+                return Err(PredictError::input(
+                    "the shuffle is in a tier (shuffle), or has bandwidths (shuffle_gbps), not both",
+                ));
+            }
+        })
     }
 
     /// What statements cost, with measured numbers times `factor`.
@@ -159,6 +183,14 @@ mod tests {
             (", \"nodes\": 2, \"shards\": 0", "shards is 0"),
             (", \"nodes\": 2, \"streams\": 0", "streams is 0"),
             (", \"nodes\": 2, \"task_us\": -1", "time of a task in us -1"),
+            (
+                ", \"nodes\": 2, \"shuffle_gbps\": [1, 0]",
+                "shuffle in GB/s 0",
+            ),
+            (
+                ", \"nodes\": 2, \"shuffle_gbps\": [1, 1], \"shuffle\": \"cxl\"",
+                "not both",
+            ),
             (", \"nodes\": \"two\"", "a whole number or a list"),
             ("", "missing field `nodes`"),
         ] {

@@ -4,6 +4,7 @@ use super::render::{number, table};
 use crate::failure::Failure;
 use crate::output;
 use comfy_table::Table;
+use tierloom_model::cluster::ShuffleOn;
 use tierloom_predict::{ClusterPrediction, ClusterRequest, ClusterSize, Counts, Request};
 use tierloom_text::Bytes;
 
@@ -51,6 +52,28 @@ pub struct ClusterArgs {
     /// measured
     #[arg(long, requires = "nodes", value_name = "US")]
     fetch_us: Option<f64>,
+    /// Tier in whose memory machines write the rows that they pass on; default: neither writing nor
+    /// reading them takes time
+    #[arg(
+        long,
+        requires = "nodes",
+        value_name = "TIER",
+        conflicts_with = "shuffle_gbps"
+    )]
+    shuffle: Option<String>,
+    /// Instead of a tier, GB/s with which a machine writes these rows and with which they are read,
+    /// as on a disk
+    #[arg(long, requires = "nodes", value_name = "WRITE,READ", value_parser = two_rates)]
+    shuffle_gbps: Option<[f64; 2]>,
+}
+
+/// Two numbers with a comma.
+fn two_rates(text: &str) -> Result<[f64; 2], String> {
+    let parsed = text.split_once(',').and_then(|(write, read)| {
+        let number = |text: &str| text.trim().parse::<f64>().ok();
+        Some([number(write)?, number(read)?])
+    });
+    parsed.ok_or_else(|| "expected two numbers of GB/s, for writing and reading: 2,5".into())
 }
 
 impl ClusterArgs {
@@ -69,6 +92,8 @@ impl ClusterArgs {
             task_shard_us: self.task_shard_us,
             shard_us: self.shard_us,
             fetch_us: self.fetch_us,
+            shuffle: self.shuffle.clone(),
+            shuffle_gbps: self.shuffle_gbps,
         })
     }
 }
@@ -105,6 +130,9 @@ fn text(work: &str, p: &ClusterPrediction) -> String {
             costs.shard_us,
             costs.fetch_us
         );
+        if size.setup.shuffle != ShuffleOn::Free {
+            out += &format!("Rows that are passed on: {}\n", size.setup.shuffle);
+        }
     }
     if let [size] = p.sizes.as_slice() {
         out += &format!("{}\n", queries(size));
