@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tierloom_agent::HostAddress;
@@ -31,6 +31,7 @@ const REPORT_PATIENCE: Duration = Duration::from_secs(2);
 const MAP: &str = "/tierloom/map";
 const REPORT: &str = "/tierloom/report";
 const TABLES: &str = "/tierloom/tables";
+const CANCEL: &str = "/tierloom/cancel";
 const METRICS: &str = "/metrics";
 
 type Answer = Result<Json<ClusterMap>, (StatusCode, String)>;
@@ -43,6 +44,30 @@ pub(crate) fn routes(registry: Arc<Registry>) -> axum::Router {
         .route(TABLES, post(load))
         .route(METRICS, get(metrics))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
+        .with_state(registry)
+}
+
+/// What [`scheduling_routes`] ask of a scheduler that gives out work.
+pub(crate) trait Cancel: Clone + Send + Sync + 'static {
+    /// Ends the job of this name, also one that is to begin within a moment.
+    fn cancel(&self, name: String) -> impl Future<Output = ()> + Send;
+}
+
+/// Names the job of a statement.
+#[derive(Debug, Serialize, Deserialize)]
+struct JobName {
+    job: String,
+}
+
+/// The requests that only a scheduler answers that gives out work.
+pub(crate) fn scheduling_routes(registry: Arc<Registry>, scheduler: impl Cancel) -> axum::Router {
+    let cancel = async move |State(registry): State<Arc<Registry>>, Json(name): Json<JobName>| {
+        // The client does not wait for it.
+        tokio::spawn(async move { scheduler.cancel(name.job).await });
+        Json(registry.map())
+    };
+    axum::Router::new()
+        .route(CANCEL, post(cancel))
         .with_state(registry)
 }
 
@@ -190,6 +215,15 @@ impl RegistryClient {
     /// [`ClusterError::Input`] if that is not possible, else as [`RegistryClient::map`].
     pub fn load(&self, request: &LoadRequest) -> Result<ClusterMap, ClusterError> {
         self.post(TABLES, request, PATIENCE)
+    }
+
+    /// Ends the tasks of a job.
+    ///
+    /// # Errors
+    /// As [`RegistryClient::map`].
+    pub fn cancel(&self, job: &str) -> Result<ClusterMap, ClusterError> {
+        let name = JobName { job: job.into() };
+        self.post(CANCEL, &name, REPORT_PATIENCE)
     }
 
     fn post(

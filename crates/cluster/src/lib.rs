@@ -25,6 +25,7 @@ mod error;
 mod executor;
 mod explain;
 mod functions;
+mod given_up;
 mod holders;
 mod http;
 mod kept;

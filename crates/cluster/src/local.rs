@@ -1,6 +1,7 @@
 //! Node plans and final plans on the node that runs them.
 
 use crate::codec::{PlanReader, plan_of};
+use crate::given_up::unless_given_up;
 use crate::node::Node;
 use crate::wire::{Header, Message, ScanHeader};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
@@ -334,7 +335,8 @@ impl ExecutionPlan for LocalPlanExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let (plan, context) = self.operators(&context)?;
+        let of_task = context;
+        let (plan, context) = self.operators(&of_task)?;
         let count = plan.output_partitioning().partition_count();
         let mine = (partition..count).step_by(self.partitions().max(1));
         let streams = mine.map(|inner| plan.execute(inner, Arc::clone(&context)));
@@ -351,6 +353,7 @@ impl ExecutionPlan for LocalPlanExec {
             let named = Arc::clone(&named);
             RecordBatch::try_new_with_options(named, columns, &rows).map_err(DataFusionError::from)
         });
+        let batches = unless_given_up(batches, &of_task);
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 

@@ -4,7 +4,7 @@ use crate::access::Guard;
 use crate::codec::{Forwarded, PlanCodec};
 use crate::error::{ClusterError, While};
 use crate::functions::session_builder;
-use crate::http::routes;
+use crate::http::{Cancel, routes, scheduling_routes};
 use crate::policy::ByShard;
 use crate::registry::Registry;
 use ballista_core::serde::protobuf::UpdateTaskStatusParams;
@@ -14,6 +14,7 @@ use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
 use ballista_scheduler::scheduler_process::create_scheduler;
 use ballista_scheduler::scheduler_server::SchedulerServer;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use log::warn;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +35,9 @@ const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Time between two looks whether tasks that wait can be given out.
 const OFFER_INTERVAL: Duration = Duration::from_millis(300);
+
+/// Looks for a job that is to be cancelled, each after this interval.
+const CANCEL_LOOKS: usize = 10;
 
 /// What a scheduler is started with.
 #[derive(Debug, Clone)]
@@ -114,17 +118,45 @@ async fn serve(
     let largest = LARGEST_MESSAGE as usize;
     let scheduler = scheduler.map_err(failed)?;
     tokio::spawn(offer_again(scheduler.clone(), Arc::clone(&registry)));
+    let more = scheduling_routes(Arc::clone(&registry), Jobs(scheduler.clone()));
     let service = SchedulerGrpcServer::new(scheduler)
         .max_encoding_message_size(largest)
         .max_decoding_message_size(largest);
     let mut grpc = RoutesBuilder::default();
     grpc.add_service(service);
-    let app = grpc.routes().into_axum_router().merge(routes(registry));
+    let app = grpc
+        .routes()
+        .into_axum_router()
+        .merge(routes(registry))
+        .merge(more);
     ready(&format!("http://{host}:{}", address.port()));
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     tokio::select! {
         ended = axum::serve(listener, app).into_future() => ended.attempting("serving"),
         () = until(stopped) => Ok(()),
+    }
+}
+
+/// The jobs of Ballista's scheduler.
+#[derive(Clone)]
+struct Jobs(SchedulerServer<LogicalPlanNode, PhysicalPlanNode>);
+
+impl Cancel for Jobs {
+    async fn cancel(&self, name: String) {
+        // It may be on its way to the jobs that run.
+        for _ in 0..CANCEL_LOOKS {
+            let jobs = self.0.state.task_manager.get_running_job_cache();
+            for (job, known) in jobs.iter() {
+                if known.execution_graph.read().await.job_name() != name {
+                    continue;
+                }
+                match self.0.cancel_job(job.clone()).await {
+                    Ok(()) => return,
+                    Err(error) => warn!("job {job} was not cancelled: {error}"),
+                }
+            }
+            tokio::time::sleep(OFFER_INTERVAL).await;
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::planner::{ClusterPlanner, Planned, levels_of};
 use crate::registry::SILENCE;
 use crate::scan::InputExec;
 use crate::spread::{Distributed, NodePlan};
-use crate::through_scheduler::through_scheduler;
+use crate::through_scheduler::{job_name, through_scheduler};
 use crate::wire::{Header, Message, NodePlanHeader};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -225,9 +225,15 @@ impl<'a> ClusterSession<'a> {
                 return Ok(rows);
             }
         }
-        let work = through_scheduler(self.link.registry.url(), &plan.plan);
+        let job = job_name();
+        let work = through_scheduler(self.link.registry.url(), &plan.plan, &job);
         let is_lost = |now: &ClusterMap| lost(plan, now).or_else(|| gone(map, now));
-        self.unless(is_lost, stop, work)
+        let done = self.unless(is_lost, stop, work);
+        if done.is_err() {
+            // Nobody waits for its tasks any more. A scheduler that does not answer has lost them.
+            let _ = self.link.registry.cancel(&job);
+        }
+        done
     }
 
     /// Waits for `work` as long as nothing `is_lost` that it needs.

@@ -4,6 +4,7 @@
 //! kernel is asked where their pages are when they are written.
 
 use crate::error::{ClusterError, While};
+use crate::given_up::waited_for;
 use crate::map::ShuffleReport;
 use crate::work_folder::WorkFolder;
 use arrow::error::ArrowError;
@@ -226,7 +227,8 @@ fn add(
     }
 }
 
-/// Ballista's engine for tasks, whose files are noted when they are written.
+/// Ballista's engine for tasks, whose files are noted when they are written, and whose work ends
+/// when nobody waits for it.
 pub(crate) struct Audited {
     /// Does the work.
     pub engine: Arc<dyn ExecutionEngine>,
@@ -286,7 +288,9 @@ impl QueryStageExecutor for AuditedStage {
         task_id: usize,
         context: Arc<TaskContext>,
     ) -> DataFusionResult<Vec<ShuffleWritePartition>> {
+        let (waiter, context) = waited_for(&context);
         let written = self.stage.execute_query_stage(task_id, context).await;
+        drop(waiter);
         let written = written.map_err(|error| self.audit.explained(error))?;
         // Several partitions may be in one file.
         let files: DataFusionResult<BTreeSet<PathBuf>> = written

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use ballista_core::config::{
     BALLISTA_CLIENT_GRPC_CONNECT_TIMEOUT_SECONDS,
     BALLISTA_CLIENT_GRPC_HTTP2_KEEPALIVE_INTERVAL_SECONDS, BALLISTA_CLIENT_IO_RETRIES_TIMES,
-    BALLISTA_CLIENT_IO_RETRY_WAIT_TIME_MS,
+    BALLISTA_CLIENT_IO_RETRY_WAIT_TIME_MS, BALLISTA_JOB_NAME,
 };
 use ballista_core::execution_plans::execute_physical_plan;
 use ballista_core::extension::SessionConfigExt;
@@ -30,20 +30,22 @@ const SETTINGS: [(&str, u64); 4] = [
     (BALLISTA_CLIENT_GRPC_CONNECT_TIMEOUT_SECONDS, 3),
 ];
 
-/// The rows of `plan` from the scheduler at `url`.
+/// The rows of `plan` from the scheduler at `url`, which knows the statement as the job `name`.
 ///
 /// # Errors
 /// [`ClusterError::Failed`] with what went wrong on the scheduler or an executor.
 pub(crate) async fn through_scheduler(
     url: &str,
     plan: &Arc<dyn ExecutionPlan>,
+    name: &str,
 ) -> Result<Vec<RecordBatch>, ClusterError> {
     let mut config = SessionConfig::new_with_ballista()
         .with_target_partitions(1)
         .with_ballista_grpc_client_max_message_size(LARGEST_MESSAGE as usize);
-    for (name, value) in SETTINGS {
-        config = config.set_u64(name, value);
+    for (setting, value) in SETTINGS {
+        config = config.set_u64(setting, value);
     }
+    config = config.set_str(BALLISTA_JOB_NAME, name);
     let settings = config.ballista_config();
     let codec = PlanCodec::new(Arc::new(Forwarded));
     let rows = execute_physical_plan::<PhysicalPlanNode>(
@@ -51,7 +53,7 @@ pub(crate) async fn through_scheduler(
         &settings,
         Arc::clone(plan),
         &codec,
-        session_name(),
+        name.into(),
         config.clone(),
     );
     let rows = async { rows.await?.try_collect::<Vec<_>>().await };
@@ -59,7 +61,7 @@ pub(crate) async fn through_scheduler(
 }
 
 /// A name that no other statement has.
-fn session_name() -> String {
+pub(crate) fn job_name() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |time| time.as_nanos());
     format!("tierloom-{}-{now}", std::process::id())

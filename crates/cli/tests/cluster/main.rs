@@ -13,7 +13,7 @@ use common::tierloom;
 use processes::{Cluster, HUNG, NOTICED, SF, self_signed, text_of};
 use std::time::{Duration, Instant};
 use tierloom_agent::Token;
-use tierloom_cluster::{ClusterClient, ClusterMap, Layout};
+use tierloom_cluster::{ClusterClient, ClusterError, ClusterMap, DIRECT_BYTES, Layout};
 use tierloom_model::cluster::{Sent, tpch_spread};
 use tierloom_model::reference::work::Tpch;
 use tierloom_tpc::Benchmark;
@@ -564,4 +564,54 @@ fn keep_shards_without_scheduler(cluster: &mut Cluster) {
     cluster.until(|map| map.nodes.len() == before.nodes.len() && map.usable("lineorder").is_ok());
     assert_eq!(cluster.map().tables, before.tables);
     cluster.expect_all();
+}
+
+/// Processor time that a process has used, in clock ticks.
+fn ticks(process: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("it lives");
+    // Behind the name, which may have spaces, user and system time are the 12th and 13th field.
+    let (_, fields) = stat.rsplit_once(") ").expect("a name in brackets");
+    let fields = fields.split(' ').skip(11).take(2);
+    fields
+        .map(|ticks| ticks.parse::<u64>().expect("a number"))
+        .sum()
+}
+
+#[test]
+fn a_statement_that_is_stopped_ends_on_its_nodes_too() {
+    let mut cluster = Cluster::start(2);
+    cluster.load(&["ssb", "--sf", "0.01", "--shards", "4"]);
+    let endless = "SELECT count(*) FROM part x, part y, lineorder z \
+                   WHERE x.p_size * y.p_size + z.lo_quantity = -7";
+    for direct_bytes in [0, DIRECT_BYTES] {
+        cluster.options.direct_bytes = direct_bytes;
+        let start = Instant::now();
+        let work = |cluster: &Cluster| {
+            let executors = cluster.executors.iter();
+            executors.map(|e| ticks(e.0.id())).sum::<u64>()
+        };
+        let before = work(&cluster);
+        let client = cluster.client();
+        // Stopped when it has been working for a while.
+        let stopped = client.run(endless, &|| {
+            work(&cluster) > before + 50 || start.elapsed() > HUNG
+        });
+        assert!(
+            matches!(stopped, Err(ClusterError::Interrupted)),
+            "{stopped:?}"
+        );
+        assert!(start.elapsed() < HUNG);
+        // Reports and looks at clocks take a little; two threads would take 200 ticks a second.
+        let until = Instant::now() + NOTICED;
+        loop {
+            let before = work(&cluster);
+            std::thread::sleep(Duration::from_secs(1));
+            let busy = work(&cluster) - before;
+            if busy < 20 {
+                break;
+            }
+            assert!(Instant::now() < until, "{busy} ticks in a second");
+        }
+        assert!(cluster.text("SELECT count(*) FROM lineorder").len() > 5);
+    }
 }
