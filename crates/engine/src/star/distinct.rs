@@ -12,10 +12,14 @@ use arrow::row::{RowConverter, SortField};
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::common::{HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// Rows whose hashes are compared before those of all rows are.
 const SAMPLE_ROWS: usize = 256;
+
+/// Bytes of the longest string that is in its view.
+const INLINE: u32 = 12;
 
 /// The distinct rows of some columns, numbered in order of appearance.
 pub(super) struct Distinct {
@@ -137,23 +141,52 @@ fn unpacked(column: &ArrayRef) -> Result<ArrayRef, NotFused> {
 
 /// The ordinal of each row of `columns`, and the first row of each ordinal, by hashing.
 fn by_row(columns: Vec<ArrayRef>) -> Result<(Vec<u32>, Vec<u32>), NotFused> {
+    if let [column] = &columns[..]
+        && let Some(found) = by_text(column)
+    {
+        return Ok(found);
+    }
     let rows = columns.first().map_or(0, |c| c.len());
     let fields = columns
         .iter()
         .map(|c| SortField::new(c.data_type().clone()))
         .collect();
     let converted = RowConverter::new(fields)?.convert_columns(&columns)?;
-    let mut known: HashMap<&[u8], u32> = HashMap::new();
-    let (mut ordinals, mut first_rows) = (Vec::with_capacity(rows), Vec::new());
-    for (index, row) in converted.iter().enumerate() {
+    Ok(by_value((0..rows).map(|row| converted.row(row).data())))
+}
+
+/// Same as [`by_row`] for one column of strings, whose bytes need not be copied to be compared;
+/// `None` for other columns.
+fn by_text(column: &ArrayRef) -> Option<(Vec<u32>, Vec<u32>)> {
+    match column.data_type() {
+        DataType::Utf8 => Some(by_value(column.as_string::<i32>().iter())),
+        DataType::LargeUtf8 => Some(by_value(column.as_string::<i64>().iter())),
+        DataType::Utf8View => {
+            let texts = column.as_string_view();
+            // Short strings are in their views, which are equal if they are.
+            Some(
+                match texts.null_count() == 0 && texts.lengths().all(|length| length <= INLINE) {
+                    true => by_value(texts.views().iter()),
+                    false => by_value(texts.iter()),
+                },
+            )
+        }
+        _ => None,
+    }
+}
+
+fn by_value<T: Eq + Hash>(values: impl ExactSizeIterator<Item = T>) -> (Vec<u32>, Vec<u32>) {
+    let mut known: HashMap<T, u32> = HashMap::new();
+    let (mut ordinals, mut first_rows) = (Vec::with_capacity(values.len()), Vec::new());
+    for (index, value) in values.enumerate() {
         let next = first_rows.len() as u32;
-        let ordinal = *known.entry(row.data()).or_insert(next);
+        let ordinal = *known.entry(value).or_insert(next);
         if ordinal == next {
             first_rows.push(index as u32);
         }
         ordinals.push(ordinal);
     }
-    Ok((ordinals, first_rows))
+    (ordinals, first_rows)
 }
 
 /// Same as [`by_row`] for rows already numbered below `count`, of which some may not occur. Also
@@ -182,6 +215,7 @@ mod tests {
     use super::*;
     use arrow::array::{
         DictionaryArray, Float32Array, Float64Array, Int8Array, Int32Array, StringArray,
+        StringViewArray,
     };
 
     fn dictionary(keys: &[Option<i8>], words: &[Option<&str>]) -> ArrayRef {
@@ -209,6 +243,37 @@ mod tests {
         assert_eq!(ordinals(&[twice, nulls]), [0, 0, 1, 0]);
         assert_eq!(ordinals(&[dictionary(&[], &[])]), [0u32; 0]);
         assert_eq!(ordinals(&[dictionary(&[None, None], &[])]), [0, 0]);
+    }
+
+    #[test]
+    fn strings_of_any_kind_and_length_are_compared_by_their_bytes() {
+        let long = "a string that is too long to be in its view, and another";
+        let texts = vec![
+            Some("a"),
+            None,
+            Some(long),
+            Some("b"),
+            Some("a"),
+            None,
+            Some(long),
+        ];
+        let plain: ArrayRef = Arc::new(StringArray::from(texts.clone()));
+        let views: ArrayRef = Arc::new(StringViewArray::from(texts));
+        let large = cast(&plain, &DataType::LargeUtf8).unwrap();
+        for column in [plain, views, large] {
+            assert_eq!(ordinals(&[Arc::clone(&column)]), [0, 1, 2, 3, 0, 1, 2]);
+            // A slice begins elsewhere in the same buffers.
+            assert_eq!(ordinals(&[column.slice(2, 5)]), [0, 1, 2, 3, 0]);
+        }
+        let short: ArrayRef = Arc::new(StringViewArray::from(vec![
+            "x",
+            "",
+            "y",
+            "x",
+            "",
+            "twelve bytes",
+        ]));
+        assert_eq!(ordinals(&[short]), [0, 1, 2, 0, 1, 3]);
     }
 
     #[test]
