@@ -383,6 +383,9 @@ impl Reporter {
             while !stopped.load(Ordering::Relaxed) {
                 // A scheduler that does not answer may come back.
                 if let Ok(map) = self.registry.report(&self.report()) {
+                    if let Some(audit) = &self.audit {
+                        audit.remove(&map.failed_jobs);
+                    }
                     self.load(map.tables);
                 }
                 std::thread::sleep(REPORT_INTERVAL);

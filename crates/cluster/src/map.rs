@@ -205,6 +205,10 @@ pub struct ClusterMap {
     pub tables: BTreeMap<String, TableEntry>,
     /// By name.
     pub nodes: BTreeMap<String, NodeState>,
+    /// Jobs of the scheduler that have failed or were cancelled within the last minute: nobody will
+    /// read what their tasks have passed on.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub failed_jobs: BTreeSet<String>,
 }
 
 impl ClusterMap {

@@ -12,6 +12,9 @@ use tierloom_text::WholeFile;
 /// A node that has not reported for this long does not count as alive.
 pub(crate) const SILENCE: Duration = Duration::from_secs(3);
 
+/// How long nodes are told of a job that has failed. Its last tasks end within some seconds.
+const REMEMBERED: Duration = Duration::from_secs(60);
+
 /// Why a request was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -40,6 +43,7 @@ struct Noted {
     generation: u64,
     tables: BTreeMap<String, TableEntry>,
     nodes: BTreeMap<String, (Report, Instant)>,
+    failed_jobs: Vec<(String, Instant)>,
 }
 
 impl Registry {
@@ -99,7 +103,16 @@ impl Registry {
             generation: state.generation,
             tables: state.tables.clone(),
             nodes: nodes.collect(),
+            failed_jobs: state.failed_jobs.iter().map(|f| f.0.clone()).collect(),
         }
+    }
+
+    /// Notes that a job has ended without an answer.
+    pub fn job_failed(&self, job: String) {
+        let mut state = self.state();
+        let is_new = |at: &Instant| at.elapsed() < REMEMBERED;
+        state.failed_jobs.retain(|(_, at)| is_new(at));
+        state.failed_jobs.push((job, Instant::now()));
     }
 
     /// Takes a node's report.
@@ -141,7 +154,7 @@ impl Registry {
         let mut next = ClusterMap {
             generation: state.generation + 1,
             tables: state.tables.clone(),
-            nodes: BTreeMap::new(),
+            ..ClusterMap::default()
         };
         for table in request.tables {
             let named = |e: String| Refusal::Bad(format!("table {}: {e}", table.name));

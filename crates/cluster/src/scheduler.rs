@@ -8,12 +8,14 @@ use crate::http::{Cancel, routes, scheduling_routes};
 use crate::policy::ByShard;
 use crate::registry::Registry;
 use ballista_core::serde::protobuf::UpdateTaskStatusParams;
+use ballista_core::serde::protobuf::job_status::Status;
 use ballista_core::serde::protobuf::scheduler_grpc_server::{SchedulerGrpc, SchedulerGrpcServer};
-use ballista_scheduler::cluster::BallistaCluster;
+use ballista_scheduler::cluster::{BallistaCluster, JobStateEvent};
 use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
 use ballista_scheduler::scheduler_process::create_scheduler;
 use ballista_scheduler::scheduler_server::SchedulerServer;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use futures::StreamExt;
 use log::warn;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -118,6 +120,7 @@ async fn serve(
     let largest = LARGEST_MESSAGE as usize;
     let scheduler = scheduler.map_err(failed)?;
     tokio::spawn(offer_again(scheduler.clone(), Arc::clone(&registry)));
+    tokio::spawn(note_failed(scheduler.clone(), Arc::clone(&registry)));
     let more = scheduling_routes(Arc::clone(&registry), Jobs(scheduler.clone()));
     let service = SchedulerGrpcServer::new(scheduler)
         .max_encoding_message_size(largest)
@@ -134,6 +137,24 @@ async fn serve(
     tokio::select! {
         ended = axum::serve(listener, app).into_future() => ended.attempting("serving"),
         () = until(stopped) => Ok(()),
+    }
+}
+
+/// Has nodes know of jobs that failed or were cancelled.
+async fn note_failed(
+    scheduler: SchedulerServer<LogicalPlanNode, PhysicalPlanNode>,
+    registry: Arc<Registry>,
+) {
+    let mut events = match scheduler.job_state_events().await {
+        Ok(events) => events,
+        Err(error) => return warn!("jobs that fail will not be noted: {error}"),
+    };
+    while let Some(event) = events.next().await {
+        if let JobStateEvent::JobUpdated { job_id, status } = event
+            && let Some(Status::Failed(_)) = status.status
+        {
+            registry.job_failed(job_id.to_string());
+        }
     }
 }
 

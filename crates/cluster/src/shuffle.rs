@@ -172,6 +172,17 @@ impl ShuffleAudit {
         error
     }
 
+    /// Removes what tasks of jobs have written that have failed: Ballista does so when a job fails,
+    /// and tasks that still work write on.
+    pub fn remove(&self, jobs: &BTreeSet<String>) {
+        // Names come from elsewhere, and must be those of folders in this one.
+        let is_name = |job: &&String| job.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        for job in jobs.iter().filter(is_name).filter(|job| !job.is_empty()) {
+            // It is mostly gone already, and tried again with the next report.
+            let _ = std::fs::remove_dir_all(self.folder.join(job));
+        }
+    }
+
     /// Notes a file that was written.
     fn wrote(&self, path: &Path) {
         // It is open when it is looked at, so it may be removed meanwhile.
@@ -342,6 +353,20 @@ mod tests {
         assert!(full.contains(&place.path().display().to_string()), "{full}");
         let other = audit.explained(wrapped(ErrorKind::NotFound)).to_string();
         assert!(!other.contains("on node b"), "{other}");
+    }
+
+    #[test]
+    fn folders_of_jobs_that_failed_go_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("results");
+        for job in ["1A", "2B"] {
+            std::fs::create_dir_all(folder.join(job).join("1")).unwrap();
+        }
+        let audit = ShuffleAudit::start("b", &folder).unwrap();
+        let jobs = ["1A", "..", "", ".", "absent"].map(str::to_owned);
+        audit.remove(&jobs.into());
+        assert!(!folder.join("1A").exists());
+        assert!(folder.join("2B").exists());
     }
 
     #[test]

@@ -1,8 +1,16 @@
 //! Hosts in network namespaces of this machine, whose links can be cut.
 
-use std::net::Ipv4Addr;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time in which a new host must be reached.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A port on which nothing listens.
+const NOBODY: u16 = 1;
 
 /// A network that this process and its [`NetworkHost`]s are on; it is removed on drop.
 ///
@@ -66,6 +74,7 @@ impl Network {
         ip(&["-n", namespace, "link", "set", link, "up"])?;
         ip(&["-n", namespace, "link", "set", "lo", "up"])?;
         host.set_link(true)?;
+        host.until_reached()?;
         Ok(host)
     }
 
@@ -97,6 +106,23 @@ impl NetworkHost {
     /// The words before a command that runs it on the host.
     pub fn wrapper(&self) -> [&str; 4] {
         ["ip", "netns", "exec", &self.namespace]
+    }
+
+    /// Waits until packets reach the host: on a busy machine a link that is up passes none for some
+    /// seconds.
+    fn until_reached(&self) -> Result<(), String> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            // Nobody listens, which only the host itself can say.
+            let nobody = (self.address, NOBODY).into();
+            match TcpStream::connect_timeout(&nobody, PATIENCE) {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(()),
+                Err(error) if Instant::now() > until => {
+                    return Err(format!("{} cannot be reached: {error}", self.address));
+                }
+                _ => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
     }
 
     /// Cuts the host off, or connects it again.
