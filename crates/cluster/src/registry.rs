@@ -99,19 +99,19 @@ impl Registry {
             };
             (name.clone(), node)
         });
+        let failed = state.failed_jobs.iter().filter(|(_, at)| is_recent(at));
         ClusterMap {
             generation: state.generation,
             tables: state.tables.clone(),
             nodes: nodes.collect(),
-            failed_jobs: state.failed_jobs.iter().map(|f| f.0.clone()).collect(),
+            failed_jobs: failed.map(|(job, _)| job.clone()).collect(),
         }
     }
 
     /// Notes that a job has ended without an answer.
     pub fn job_failed(&self, job: String) {
         let mut state = self.state();
-        let is_new = |at: &Instant| at.elapsed() < REMEMBERED;
-        state.failed_jobs.retain(|(_, at)| is_new(at));
+        state.failed_jobs.retain(|(_, at)| is_recent(at));
         state.failed_jobs.push((job, Instant::now()));
     }
 
@@ -199,6 +199,11 @@ fn check_version(version: &str) -> Result<(), Refusal> {
     }
 }
 
+/// Whether nodes are told of a job that failed then.
+fn is_recent(at: &Instant) -> bool {
+    at.elapsed() < REMEMBERED
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +234,10 @@ mod tests {
         });
         let map = registry.report(wrote.clone()).unwrap();
         assert_eq!(map.nodes["a"].shuffle, wrote.shuffle);
+        assert_eq!(registry.tag(), before);
+        // Nor is a job that failed, of which nodes are told.
+        registry.job_failed("1A".into());
+        assert_eq!(registry.map().failed_jobs, ["1A".to_owned()].into());
         assert_eq!(registry.tag(), before);
         wrote.threads = 2;
         registry.report(wrote).unwrap();
