@@ -7,14 +7,12 @@
 
 mod common;
 
+use common::guests::outputs_of_two;
 use common::tierloom;
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
-use tierloom_lab::{
-    CommandOutcome, GuestCommand, GuestFile, GuestKind, GuestLink, GuestOptions, kit_for_tests,
-    run_together,
-};
+use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestLink, GuestOptions};
 use tierloom_tpc::Benchmark;
 use tierloom_workloads::ssb;
 
@@ -101,16 +99,6 @@ fn on_b() -> Vec<GuestCommand> {
     vec![port(50050), shell("executor b 10.7.0.2"), port(7901)]
 }
 
-/// What the commands printed to stdout; all must have succeeded.
-fn outputs(name: &str, commands: &[CommandOutcome]) -> Vec<String> {
-    for command in commands {
-        let (code, argv) = (command.exit_code, &command.argv);
-        let (out, err) = (command.stdout_text(), command.stderr_text());
-        assert_eq!(code, 0, "in guest {name}: {argv:?}\n{err}\n{out}");
-    }
-    commands.iter().map(CommandOutcome::stdout_text).collect()
-}
-
 /// Lines in an order of their own, since queries leave that of equal rows open.
 fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
@@ -145,25 +133,12 @@ fn compare(benchmark: &str, answers: &str) {
 
 #[test]
 fn two_hosts_answer_as_one_process_and_pass_rows_on_in_memory_of_the_second_node() {
-    let kit = kit_for_tests()
-        .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"));
-    let Some(kit) = kit else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    let socket = at.join("link");
-    let guests = [
-        (guest(at, GuestLink::listen(&socket, "10.7.0.1/24")), on_a()),
-        (
-            guest(at, GuestLink::connect(&socket, "10.7.0.2/24")),
-            on_b(),
-        ),
-    ];
-    let outcomes = run_together(&kit, &guests, &mut |index, line| {
-        eprintln!("[{index}] {line}")
-    })
-    .unwrap_or_else(|error| panic!("{error}"));
-    let a = outputs("a", &outcomes[0].commands);
-    outputs("b", &outcomes[1].commands);
+    let guest = |link| guest(at, link);
+    let Some([a, _]) = outputs_of_two(at, guest, on_a(), on_b()) else {
+        return;
+    };
     compare("ssb", &a[4]);
     compare("tpch", &a[6]);
     let status: Value = serde_json::from_str(&a[7]).unwrap();

@@ -5,13 +5,13 @@
 //! in `crates/pool` plays that. `TIERLOOM_LAB=skip` skips the guests.
 #![cfg(feature = "sql")]
 
+mod common;
+
+use common::guests::outputs_of_two;
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
-use tierloom_lab::{
-    CommandOutcome, GuestCommand, GuestFile, GuestKind, GuestLink, GuestOptions, kit_for_tests,
-    run_together,
-};
+use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestLink, GuestOptions};
 
 /// Of the device's memory: small, because the emulated window is slow.
 const DEVICE_BYTES: u64 = 256 << 20;
@@ -68,16 +68,6 @@ fn guest(folder: &Path, link: GuestLink) -> GuestOptions {
 
 fn reached(port: u16) -> GuestCommand {
     GuestCommand::wait_for_port(format!("10.7.0.1:{port}").parse().unwrap(), PATIENCE)
-}
-
-/// What the commands printed to stdout; all must have succeeded.
-fn outputs(name: &str, commands: &[CommandOutcome]) -> Vec<String> {
-    for command in commands {
-        let (code, argv) = (command.exit_code, &command.argv);
-        let (out, err) = (command.stdout_text(), command.stderr_text());
-        assert_eq!(code, 0, "in guest {name}: {argv:?}\n{err}\n{out}");
-    }
-    commands.iter().map(CommandOutcome::stdout_text).collect()
 }
 
 fn json(text: &str) -> Value {
@@ -147,25 +137,12 @@ fn on_b() -> Vec<GuestCommand> {
 
 #[test]
 fn two_hosts_load_read_and_lose_processes_on_one_device() {
-    let kit = kit_for_tests()
-        .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"));
-    let Some(kit) = kit else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    let socket = at.join("link");
-    let guests = [
-        (guest(at, GuestLink::listen(&socket, "10.7.0.1/24")), on_a()),
-        (
-            guest(at, GuestLink::connect(&socket, "10.7.0.2/24")),
-            on_b(),
-        ),
-    ];
-    let outcomes = run_together(&kit, &guests, &mut |index, line| {
-        eprintln!("[{index}] {line}")
-    })
-    .unwrap_or_else(|error| panic!("{error}"));
-    let a = outputs("a", &outcomes[0].commands);
-    let b = outputs("b", &outcomes[1].commands);
+    let guest = |link| guest(at, link);
+    let Some([a, b]) = outputs_of_two(at, guest, on_a(), on_b()) else {
+        return;
+    };
     assert!(a[1].ends_with("6\n"), "{}", a[1]);
     assert!(b[1].ends_with("6\n"), "{}", b[1]);
     assert!(b[2].contains("token"), "{}", b[2]);

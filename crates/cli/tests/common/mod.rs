@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 pub mod agents;
+pub mod guests;
 pub mod runs;
 
 use std::collections::BTreeMap;
