@@ -47,23 +47,20 @@ pub(crate) fn routes(registry: Arc<Registry>) -> axum::Router {
         .with_state(registry)
 }
 
-/// What [`scheduling_routes`] ask of a scheduler that gives out work.
-pub(crate) trait Cancel: Clone + Send + Sync + 'static {
-    /// Ends the job of this name, also one that is to begin within a moment.
-    fn cancel(&self, name: String) -> impl Future<Output = ()> + Send;
-}
-
 /// Names the job of a statement.
 #[derive(Debug, Serialize, Deserialize)]
 struct JobName {
     job: String,
 }
 
-/// The requests that only a scheduler answers that gives out work.
-pub(crate) fn scheduling_routes(registry: Arc<Registry>, scheduler: impl Cancel) -> axum::Router {
+/// The requests that only a scheduler answers that gives out work; `cancel` begins to end the job
+/// of a name.
+pub(crate) fn scheduling_routes(
+    registry: Arc<Registry>,
+    cancel: impl Fn(String) + Clone + Send + Sync + 'static,
+) -> axum::Router {
     let cancel = async move |State(registry): State<Arc<Registry>>, Json(name): Json<JobName>| {
-        // The client does not wait for it.
-        tokio::spawn(async move { scheduler.cancel(name.job).await });
+        cancel(name.job);
         Json(registry.map())
     };
     axum::Router::new()

@@ -4,7 +4,7 @@ use crate::access::Guard;
 use crate::codec::{Forwarded, PlanCodec};
 use crate::error::{ClusterError, While};
 use crate::functions::session_builder;
-use crate::http::{Cancel, routes, scheduling_routes};
+use crate::http::{routes, scheduling_routes};
 use crate::policy::ByShard;
 use crate::registry::Registry;
 use ballista_core::serde::protobuf::UpdateTaskStatusParams;
@@ -121,7 +121,11 @@ async fn serve(
     let scheduler = scheduler.map_err(failed)?;
     tokio::spawn(offer_again(scheduler.clone(), Arc::clone(&registry)));
     tokio::spawn(note_failed(scheduler.clone(), Arc::clone(&registry)));
-    let more = scheduling_routes(Arc::clone(&registry), Jobs(scheduler.clone()));
+    let of_jobs = scheduler.clone();
+    let more = scheduling_routes(Arc::clone(&registry), move |job| {
+        // The client does not wait for it.
+        tokio::spawn(cancel(of_jobs.clone(), job));
+    });
     let service = SchedulerGrpcServer::new(scheduler)
         .max_encoding_message_size(largest)
         .max_decoding_message_size(largest);
@@ -158,26 +162,21 @@ async fn note_failed(
     }
 }
 
-/// The jobs of Ballista's scheduler.
-#[derive(Clone)]
-struct Jobs(SchedulerServer<LogicalPlanNode, PhysicalPlanNode>);
-
-impl Cancel for Jobs {
-    async fn cancel(&self, name: String) {
-        // It may be on its way to the jobs that run.
-        for _ in 0..CANCEL_LOOKS {
-            let jobs = self.0.state.task_manager.get_running_job_cache();
-            for (job, known) in jobs.iter() {
-                if known.execution_graph.read().await.job_name() != name {
-                    continue;
-                }
-                match self.0.cancel_job(job.clone()).await {
-                    Ok(()) => return,
-                    Err(error) => warn!("job {job} was not cancelled: {error}"),
-                }
+/// Ends the job of this name, also one that is to begin within a moment.
+async fn cancel(scheduler: SchedulerServer<LogicalPlanNode, PhysicalPlanNode>, name: String) {
+    // It may be on its way to the jobs that run.
+    for _ in 0..CANCEL_LOOKS {
+        let jobs = scheduler.state.task_manager.get_running_job_cache();
+        for (job, known) in jobs.iter() {
+            if known.execution_graph.read().await.job_name() != name {
+                continue;
             }
-            tokio::time::sleep(OFFER_INTERVAL).await;
+            match scheduler.cancel_job(job.clone()).await {
+                Ok(()) => return,
+                Err(error) => warn!("job {job} was not cancelled: {error}"),
+            }
         }
+        tokio::time::sleep(OFFER_INTERVAL).await;
     }
 }
 

@@ -62,28 +62,23 @@ impl ShuffleFolder {
     /// # Errors
     /// [`ClusterError::Failed`] if it cannot be made, with what would help.
     pub fn make(place: &ShufflePlace) -> Result<Self, ClusterError> {
-        let temporary = || {
-            let made = WorkFolder::new(&std::env::temp_dir());
-            made.attempting("making a folder for results")
-        };
-        let (path, mounted, folder) = match place {
-            ShufflePlace::Temporary => {
-                let folder = temporary()?;
-                (folder.results(), None, Some(folder))
-            }
-            ShufflePlace::Folder(path) => (path.clone(), None, None),
-            ShufflePlace::Memory(memory) => {
-                let folder = temporary()?;
-                let path = folder.results();
-                create(&path)?;
-                let mounted = memory.mount(&path).attempting("placing the shuffle")?;
-                (path, Some(mounted), Some(folder))
+        let (path, folder) = match place {
+            ShufflePlace::Folder(path) => (path.clone(), None),
+            ShufflePlace::Temporary | ShufflePlace::Memory(_) => {
+                let made = WorkFolder::new(&std::env::temp_dir());
+                let folder = made.attempting("making a folder for results")?;
+                (folder.results(), Some(folder))
             }
         };
-        create(&path)?;
+        let made = std::fs::create_dir_all(&path);
+        made.attempting(format!("making {}", path.display()))?;
+        let mounted = match place {
+            ShufflePlace::Memory(memory) => Some(memory.mount(&path)),
+            ShufflePlace::Temporary | ShufflePlace::Folder(_) => None,
+        };
         Ok(ShuffleFolder {
             path,
-            _mounted: mounted,
+            _mounted: mounted.transpose().attempting("placing the shuffle")?,
             _folder: folder,
         })
     }
@@ -92,11 +87,6 @@ impl ShuffleFolder {
     pub fn path(&self) -> &Path {
         &self.path
     }
-}
-
-fn create(folder: &Path) -> Result<(), ClusterError> {
-    let made = std::fs::create_dir_all(folder);
-    made.attempting(format!("making {}", folder.display()))
 }
 
 /// What was written in the life of an executor, and where it was.

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use tierloom_topology::{NodeId, Topology};
+use tierloom_topology::{IdSet, NodeId, Topology};
 
 use crate::audit::{AuditMode, Counts, chosen_pages};
 use crate::backend::PageState;
@@ -22,7 +22,6 @@ use crate::{MemoryError, PageSize, Placement, PlacementKind};
 pub struct MemoryFolder {
     /// `bind:2` or `interleave:0,2`, as the kernel writes it.
     policy: String,
-    nodes: Vec<NodeId>,
     size_bytes: u64,
 }
 
@@ -66,14 +65,8 @@ impl MemoryFolder {
         }
         Ok(MemoryFolder {
             policy: format!("{mode}:{}", list(&nodes)),
-            nodes,
             size_bytes,
         })
-    }
-
-    /// The nodes of its pages.
-    pub fn nodes(&self) -> &[NodeId] {
-        &self.nodes
     }
 
     /// Makes `folder`, which is there and empty, such a folder for the calling thread and those
@@ -178,13 +171,8 @@ impl FileSystemOf {
         if !(mode.starts_with("bind") || mode.starts_with("interleave")) {
             return None;
         }
-        let mut all = Vec::new();
-        for part in nodes.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-            all.extend((first..=last).map(NodeId));
-        }
-        Some(all)
+        let nodes: IdSet = nodes.parse().ok()?;
+        Some(nodes.nodes().collect())
     }
 
     /// Whether files are in memory, and have no other copy.
@@ -304,8 +292,8 @@ mod tests {
         assert_eq!((one.policy.as_str(), one.size_bytes), ("bind:2", 1 << 29));
         let two = folder("0:1,2:1", Some(1 << 30)).unwrap();
         assert_eq!(
-            (two.policy.as_str(), two.nodes().len()),
-            ("interleave:0,2", 2)
+            (two.policy.as_str(), two.size_bytes),
+            ("interleave:0,2", 1 << 30)
         );
         for (placement, size, why) in [
             ("0:2,1:1", None, "equal weights"),

@@ -179,40 +179,13 @@ fn until_whole(cluster: &mut Cluster) {
     });
 }
 
-/// Open files and threads of a process, and processor time that it has used.
-fn uses(process: &Process) -> (usize, usize, Duration) {
-    let of = |what: &str| format!("/proc/{}/{what}", process.0.id());
-    let count = |what: &str| std::fs::read_dir(of(what)).unwrap().count();
-    let stat = std::fs::read_to_string(of("stat")).unwrap();
-    // Fields behind the name, which may have spaces.
-    let (_, fields) = stat.rsplit_once(')').unwrap();
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    // Linux counts hundredths of a second.
-    (
-        count("fd"),
-        count("task"),
-        Duration::from_millis(10 * ticks),
-    )
-}
-
-/// Waits until no process does anything for a statement any more.
-fn until_idle(cluster: &Cluster) {
-    let begun = Instant::now();
-    let used = || {
-        let all = cluster.executors.iter().chain([&cluster.scheduler]);
-        all.map(|process| uses(process).2).sum::<Duration>()
+/// Open files and threads of a process.
+fn uses(process: &Process) -> (usize, usize) {
+    let count = |what: &str| {
+        let folder = format!("/proc/{}/{what}", process.0.id());
+        std::fs::read_dir(folder).unwrap().count()
     };
-    loop {
-        let before = used();
-        std::thread::sleep(Duration::from_secs(1));
-        let more = used() - before;
-        // They report to the scheduler, and have timers.
-        if more < Duration::from_millis(150) {
-            return;
-        }
-        assert!(begun.elapsed() < NOTICED * 2, "{more:?} in a second");
-    }
+    (count("fd"), count("task"))
 }
 
 /// Has the fault come to clusters with copies of shards and without, and looks at what is left.
@@ -234,11 +207,11 @@ fn faults_leave_nothing_behind(fault: Fault) {
         cluster.load(&[&load[..], &["--replicas", replicas]].concat());
         // The first ones open what is kept open.
         disturb(&mut cluster, &mut random, fault, 1, copies);
-        let (files, threads, _) = uses(&cluster.scheduler);
+        let (files, threads) = uses(&cluster.scheduler);
         let tally = disturb(&mut cluster, &mut random, fault, count, copies);
         eprintln!("{fault:?}, copies: {copies}, {tally:?}");
         assert_eq!(tally.answers + tally.errors, count);
-        until_idle(&cluster);
+        cluster.until_idle(NOTICED * 2);
         let after = uses(&cluster.scheduler);
         // Connections to processes that are gone would add one or more per fault.
         assert!(

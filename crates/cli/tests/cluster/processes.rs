@@ -51,6 +51,18 @@ impl Process {
         (Process(child), rest.trim().to_owned())
     }
 
+    /// Processor time that it has used.
+    pub fn worked(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()));
+        // Fields behind the name, which may have spaces.
+        let stat = stat.expect("it lives");
+        let (_, fields) = stat.rsplit_once(')').expect("a name in brackets");
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let ticks = |at: usize| fields[at].parse::<u64>().expect("a number");
+        // Linux counts hundredths of a second.
+        Duration::from_millis(10 * (ticks(11) + ticks(12)))
+    }
+
     /// Sends it a signal, such as `-STOP`.
     pub fn signal(&self, signal: &str) {
         let pid = self.0.id().to_string();
@@ -241,6 +253,25 @@ impl Cluster {
     pub fn text(&self, sql: &str) -> String {
         let answer = self.answer(sql).unwrap_or_else(|e| panic!("{sql}\n{e}"));
         text_of(&answer)
+    }
+
+    /// Waits until no process does anything for a statement any more.
+    pub fn until_idle(&self, patience: Duration) {
+        let begun = Instant::now();
+        let used = || {
+            let all = self.executors.iter().chain([&self.scheduler]);
+            all.map(Process::worked).sum::<Duration>()
+        };
+        loop {
+            let before = used();
+            std::thread::sleep(Duration::from_secs(1));
+            let more = used() - before;
+            // They report to the scheduler, and have timers.
+            if more < Duration::from_millis(150) {
+                return;
+            }
+            assert!(begun.elapsed() < patience, "{more:?} in a second");
+        }
     }
 
     /// Waits until `seen` holds for the map, at most as long as a loss may go unnoticed.

@@ -20,25 +20,10 @@ impl Mapping {
         {
             return Err(libc::EINVAL);
         }
-        loop {
-            // SAFETY: the range is inside the mapping, which `self` keeps mapped.
-            // MADV_POPULATE_WRITE faults pages in and changes no contents.
-            let answer = unsafe {
-                libc::madvise(
-                    self.address.as_ptr().add(offset).cast(),
-                    len,
-                    libc::MADV_POPULATE_WRITE,
-                )
-            };
-            if answer == 0 {
-                return Ok(());
-            }
-            match last_errno() {
-                libc::EINTR | libc::EAGAIN => {}
-                // Linux before 5.14 does not have MADV_POPULATE_WRITE.
-                libc::EINVAL => return self.populate_by_touch(offset, len),
-                errno => return Err(errno),
-            }
+        match self.make_present(offset, len, libc::MADV_POPULATE_WRITE) {
+            // Linux before 5.14 does not have MADV_POPULATE_WRITE.
+            Err(libc::EINVAL) => self.populate_by_touch(offset, len),
+            done => done,
         }
     }
 
@@ -51,20 +36,23 @@ impl Mapping {
         if end > self.size_bytes() {
             return Err(libc::EINVAL);
         }
+        self.make_present(offset, len, libc::MADV_POPULATE_READ)
+    }
+
+    /// Gives `advice`, MADV_POPULATE_WRITE or MADV_POPULATE_READ, about bytes inside the mapping.
+    fn make_present(&self, offset: usize, len: usize, advice: libc::c_int) -> Result<(), i32> {
         loop {
-            // SAFETY: the range is inside the mapping, which `self` keeps mapped. Reading faults
-            // change no contents, and a page that cannot be had is an errno and not a signal.
-            let answer = unsafe {
-                libc::madvise(
-                    self.address.as_ptr().add(offset).cast(),
-                    len,
-                    libc::MADV_POPULATE_READ,
-                )
-            };
-            match (answer, last_errno()) {
-                (0, _) => return Ok(()),
-                (_, libc::EINTR | libc::EAGAIN) => {}
-                (_, errno) => return Err(errno),
+            // SAFETY: the range is inside the mapping, which `self` keeps mapped. Both kinds of
+            // advice fault pages in and change no contents, and a page that cannot be had is an
+            // errno and not a signal.
+            let answer =
+                unsafe { libc::madvise(self.address.as_ptr().add(offset).cast(), len, advice) };
+            if answer == 0 {
+                return Ok(());
+            }
+            match last_errno() {
+                libc::EINTR | libc::EAGAIN => {}
+                errno => return Err(errno),
             }
         }
     }

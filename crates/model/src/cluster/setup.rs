@@ -150,27 +150,23 @@ impl ClusterSetup {
                 expected: "at least 1",
             });
         }
-        // A network that costs nothing has a bandwidth without end.
-        if network.gbps.is_nan() || network.gbps <= 0.0 {
-            return Err(ModelError::Cluster {
-                field: "network bandwidth in GB/s",
-                found: network.gbps,
-                expected: "a number above 0",
-            });
-        }
+        let mut rates = vec![("network bandwidth in GB/s", network.gbps)];
         if let ShuffleOn::Given {
             write_gbps,
             read_gbps,
         } = self.shuffle
         {
-            let rates = [write_gbps, read_gbps];
-            if let Some(found) = rates.into_iter().find(|rate| rate.is_nan() || *rate <= 0.0) {
-                return Err(ModelError::Cluster {
-                    field: "bandwidth of the shuffle in GB/s",
-                    found,
-                    expected: "a number above 0",
-                });
-            }
+            let field = "bandwidth of the shuffle in GB/s";
+            rates.extend([(field, write_gbps), (field, read_gbps)]);
+        }
+        // What costs nothing has a bandwidth without end.
+        let wrong = rates.into_iter().find(|(_, x)| x.is_nan() || *x <= 0.0);
+        if let Some((field, found)) = wrong {
+            return Err(ModelError::Cluster {
+                field,
+                found,
+                expected: "a number above 0",
+            });
         }
         let times = [
             ("network round trip in us", network.round_trip_us),
