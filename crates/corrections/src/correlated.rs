@@ -1,6 +1,7 @@
 //! Correlated subqueries that DataFusion answers wrongly.
 
 use super::constants::simplified;
+use crate::WalkAll;
 use crate::walk::Walk;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
@@ -241,7 +242,7 @@ fn has_outer_columns(plan: &LogicalPlan) -> Result<bool> {
 fn visit(plan: &LogicalPlan, mut see: impl FnMut(&LogicalPlan, &Expr) -> bool) -> Result<()> {
     plan.each(&mut |node| match node {
         LogicalPlan::Subquery(_) => Ok(TreeNodeRecursion::Jump),
-        _ => node.apply_expressions(|expr| {
+        _ => node.each_expression(&mut |expr| {
             Ok(match see(node, expr) {
                 true => TreeNodeRecursion::Continue,
                 false => TreeNodeRecursion::Stop,

@@ -170,7 +170,7 @@ fn has_no_subquery(node: &LogicalPlan) -> Result<bool> {
 /// Whether all expressions of an operator are as simple as they can be.
 fn is_simplified(node: &LogicalPlan) -> Result<bool> {
     let mut simple = true;
-    node.apply_expressions(|expr| {
+    node.each_expression(&mut |expr| {
         simple = is_simple(expr);
         Ok(match simple {
             true => TreeNodeRecursion::Continue,

@@ -53,8 +53,8 @@ pub use null_filled::input_with_known_values;
 pub use null_rules::PlainAntiJoins;
 pub use pass_through::PassThrough;
 pub use precedence::statement;
+pub use walk::{Walk, WalkAll};
 
-use crate::walk::{Walk, WalkAll};
 use comparisons::ExactComparisons;
 use counted_sets::CountedSets;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
@@ -206,7 +206,7 @@ fn rewrite_whole_expressions(
     mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&node);
-    node.map_expressions(|expr| {
+    node.change_expressions(&mut |expr| {
         let name = names.save(&expr);
         Ok(rewrite(expr)?.update_data(|e| name.restore(e)))
     })
@@ -280,7 +280,7 @@ fn is_window_function(expr: &Expr) -> bool {
 /// Whether an expression of the operator itself holds one that is `such`.
 fn operator_holds(node: &LogicalPlan, such: impl Fn(&Expr) -> bool) -> Result<bool> {
     let mut found = false;
-    node.apply_expressions(|expr| {
+    node.each_expression(&mut |expr| {
         found = expr.has(&mut |e| Ok(such(e)))?;
         Ok(match found {
             true => TreeNodeRecursion::Stop,

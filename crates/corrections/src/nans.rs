@@ -6,11 +6,12 @@
 //! loaded, with the floats of their lists and structs, computed floats where they leave arithmetic,
 //! and aggregates where they are used.
 
+use crate::Walk;
 use crate::walk::WalkAll;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, make_array};
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, Result, ScalarValue};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{
@@ -44,12 +45,12 @@ fn at_root(plan: LogicalPlan, compared: &mut HashSet<Column>) -> Result<LogicalP
             for expr in plan.expressions() {
                 compared.extend(expr.column_refs().into_iter().cloned());
             }
-            plan.map_children(|input| Ok(Transformed::yes(at_root(input, compared)?)))?
+            plan.change_children(&mut |input| Ok(Transformed::yes(at_root(input, compared)?)))?
         }
-        LogicalPlan::Projection(_) => plan.map_children(everywhere)?,
+        LogicalPlan::Projection(_) => plan.change_children(&mut everywhere)?,
         other => return everywhere(other).data(),
     };
-    let node = node.data.map_subqueries(everywhere)?.data;
+    let node = node.data.change_subqueries(&mut everywhere)?.data;
     let below = Below::of(&node);
     let is_result = matches!(node, LogicalPlan::Projection(_));
     let mut columns = node.schema().columns().into_iter();
@@ -133,7 +134,8 @@ fn where_it_leaves(expr: Expr, stays: bool, below: &Below) -> Result<Transformed
         }
         _ => false,
     };
-    let expr = expr.map_children(|operand| where_it_leaves(operand, operands_stay, below))?;
+    let expr =
+        expr.change_children(&mut |operand| where_it_leaves(operand, operands_stay, below))?;
     if stays || !may_make_nan(&expr.data, below) || !is_float(&expr.data, below) {
         return Ok(expr);
     }

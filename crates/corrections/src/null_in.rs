@@ -3,9 +3,10 @@
 use super::constants::simplified;
 use super::holds;
 use super::null_rules::has_no_nulls;
+use crate::Walk;
 use crate::walk::WalkAll;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchemaRef, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
@@ -103,7 +104,7 @@ fn written_out(expr: Expr, input: &LogicalPlan, null_is_false: bool) -> Result<T
                 false => Transformed::no(binary),
             })
         }
-        other => other.map_children(|child| written_out(child, input, false)),
+        other => other.change_children(&mut |child| written_out(child, input, false)),
     }
 }
 

@@ -75,7 +75,7 @@ impl AnalyzerRule for OneRowSubqueries {
 fn refuse_joins(aggregate: &LogicalPlan) -> Result<()> {
     let mut is_join = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Join(_)));
     let mut found = false;
-    aggregate.apply_expressions(|expr| {
+    aggregate.each_expression(&mut |expr| {
         expr.each(&mut |expr| {
             if let Expr::ScalarSubquery(subquery) = expr {
                 found |= is_correlated(subquery) && subquery.subquery.has(&mut is_join)?;

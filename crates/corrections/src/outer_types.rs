@@ -40,7 +40,7 @@ impl AnalyzerRule for OuterTypes {
             let inputs = inputs.map(|input| TypeCoercion::new().analyze(input.clone(), config));
             let inputs = inputs.collect::<Result<Vec<_>>>()?;
             let schema = merge_schema(&inputs.iter().collect::<Vec<_>>());
-            node.map_subqueries(|subquery| match subquery {
+            node.change_subqueries(&mut |subquery| match subquery {
                 LogicalPlan::Subquery(subquery) => {
                     retyped(subquery, &schema).map(|s| s.update_data(LogicalPlan::Subquery))
                 }
@@ -94,7 +94,7 @@ fn retyped(subquery: Subquery, schema: &DFSchema) -> Result<Transformed<Subquery
             }
             other => other,
         };
-        node.map_expressions(|expr| expr.up(&mut retype))
+        node.change_expressions(&mut |expr| expr.up(&mut retype))
     })?;
     let outer = subquery.outer_ref_columns.into_iter();
     let outer = outer.map(|expr| expr.up(&mut retype).data());

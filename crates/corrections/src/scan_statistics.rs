@@ -1,9 +1,10 @@
 //! Aggregates that are read off statistics instead of computed.
 
 use super::filter_fence::Fenced;
+use crate::Walk;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -47,8 +48,8 @@ impl PhysicalOptimizerRule for ScanStatistics {
         if plan.is::<AggregateExec>() && is_whole_table(&plan) {
             return self.0.optimize(plan, config);
         }
-        let below = |child| self.optimize(child, config).map(Transformed::yes);
-        plan.map_children(below).data()
+        let mut below = |child| self.optimize(child, config).map(Transformed::yes);
+        plan.change_children(&mut below).data()
     }
 
     fn name(&self) -> &str {

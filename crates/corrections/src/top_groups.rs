@@ -1,8 +1,9 @@
 //! Groups that are given up early because a `LIMIT` above them wants only the first.
 
+use crate::Walk;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -72,7 +73,7 @@ fn checked(plan: Arc<dyn ExecutionPlan>, needed: Needed) -> Result<Arc<dyn Execu
         }
         _ => plan,
     };
-    plan.map_children(|child| {
+    plan.change_children(&mut |child| {
         let whole = checked(Arc::clone(&child), below)?;
         let changed = !Arc::ptr_eq(&child, &whole);
         Ok(Transformed::new_transformed(whole, changed))

@@ -5,7 +5,7 @@
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 
 /// What is done with an operator or expression.
 type Change<'f, T> = &'f mut dyn FnMut(T) -> Result<Transformed<T>>;
@@ -13,7 +13,7 @@ type Change<'f, T> = &'f mut dyn FnMut(T) -> Result<Transformed<T>>;
 type Look<'f, 'n, T> = &'f mut dyn FnMut(&'n T) -> Result<TreeNodeRecursion>;
 
 /// The methods of `TreeNode` with other names.
-pub(crate) trait Walk: TreeNode {
+pub trait Walk: TreeNode {
     /// `transform_up`.
     fn up(self, change: Change<'_, Self>) -> Result<Transformed<Self>> {
         self.transform_up(change)
@@ -33,12 +33,17 @@ pub(crate) trait Walk: TreeNode {
     fn each<'n>(&'n self, look: Look<'_, 'n, Self>) -> Result<TreeNodeRecursion> {
         self.apply(look)
     }
+
+    /// `map_children`.
+    fn change_children(self, change: Change<'_, Self>) -> Result<Transformed<Self>> {
+        self.map_children(change)
+    }
 }
 
 impl<T: TreeNode> Walk for T {}
 
-/// The methods of `LogicalPlan` that go into subqueries, with other names.
-pub(crate) trait WalkAll: Sized {
+/// The methods of `LogicalPlan` that go into subqueries and expressions, with other names.
+pub trait WalkAll: Sized {
     /// `transform_up_with_subqueries`.
     fn up_all(self, change: Change<'_, Self>) -> Result<Transformed<Self>>;
 
@@ -49,6 +54,18 @@ pub(crate) trait WalkAll: Sized {
     fn each_of_all(
         &self,
         look: &mut dyn FnMut(&Self) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion>;
+
+    /// `map_subqueries`.
+    fn change_subqueries(self, change: Change<'_, Self>) -> Result<Transformed<Self>>;
+
+    /// `map_expressions`.
+    fn change_expressions(self, change: Change<'_, Expr>) -> Result<Transformed<Self>>;
+
+    /// `apply_expressions`.
+    fn each_expression(
+        &self,
+        look: &mut dyn FnMut(&Expr) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion>;
 }
 
@@ -66,5 +83,20 @@ impl WalkAll for LogicalPlan {
         look: &mut dyn FnMut(&Self) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         self.apply_with_subqueries(look)
+    }
+
+    fn change_subqueries(self, change: Change<'_, Self>) -> Result<Transformed<Self>> {
+        self.map_subqueries(change)
+    }
+
+    fn change_expressions(self, change: Change<'_, Expr>) -> Result<Transformed<Self>> {
+        self.map_expressions(change)
+    }
+
+    fn each_expression(
+        &self,
+        look: &mut dyn FnMut(&Expr) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.apply_expressions(look)
     }
 }

@@ -1,11 +1,12 @@
 //! Outer joins whose rows with NULL other joins drop.
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, SubqueryAlias};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// Makes an outer join an inner one where a join above compares a column that the outer join fills
 /// with NULL: `f LEFT JOIN r ON ..., d WHERE r.k = d.k`.
@@ -108,7 +109,7 @@ fn without_nulls(plan: &LogicalPlan, columns: &[Column]) -> Result<Option<Logica
     };
     let replaced = plan
         .clone()
-        .map_children(|_| Ok(Transformed::yes(input.clone())))?;
+        .change_children(&mut |_| Ok(Transformed::yes(input.clone())))?;
     Ok(Some(replaced.data))
 }
 

@@ -10,7 +10,7 @@ use crate::provider::PlacedTableProvider;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::{MemTable, source_as_provider};
 use datafusion::logical_expr::{Expr, TableScan};
 use datafusion::logical_expr::{LogicalPlan, Volatility};
@@ -18,6 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tierloom_corrections::{Walk, WalkAll};
 
 /// Maximum number of cached plans; the whole cache is cleared beyond it.
 const MOST_PLANS: usize = 1024;
@@ -137,7 +138,7 @@ fn keeps_filters(settings: &ConfigOptions) -> bool {
 /// Whether planning again would give the same plan for the same tables.
 fn is_stable(plan: &LogicalPlan) -> bool {
     let mut stable = true;
-    let visited = plan.apply_with_subqueries(|node| {
+    let visited = plan.each_of_all(&mut |node| {
         match node {
             LogicalPlan::TableScan(scan) => stable &= is_lasting(scan),
             LogicalPlan::Ddl(_)
@@ -150,7 +151,7 @@ fn is_stable(plan: &LogicalPlan) -> bool {
             _ => {}
         }
         for expr in node.expressions() {
-            stable &= !expr.exists(|e| Ok(is_unstable(e))).unwrap_or(true);
+            stable &= !expr.has(&mut |e| Ok(is_unstable(e))).unwrap_or(true);
         }
         Ok(if stable {
             TreeNodeRecursion::Continue

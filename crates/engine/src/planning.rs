@@ -9,7 +9,7 @@ use crate::plan_cache::Sources;
 use crate::stack;
 use crate::wait::Waiter;
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::utils::merge_schema;
@@ -18,6 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use tierloom_corrections::{Walk, WalkAll};
 use tokio::runtime::Handle;
 
 /// A physical plan, and what it depends on if it may be cached.
@@ -83,9 +84,9 @@ pub(crate) async fn physical(
 ///
 /// Arrow 59 reads wrong values from arrays that do not start at their buffer's start.
 fn refuse_list_casts(plan: &LogicalPlan) -> Result<()> {
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|e| {
+    plan.each_of_all(&mut |node| {
+        node.each_expression(&mut |expr| {
+            expr.each(&mut |e| {
                 let (Expr::Cast(Cast { expr: inner, field })
                 | Expr::TryCast(TryCast { expr: inner, field })) = e
                 else {

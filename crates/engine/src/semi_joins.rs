@@ -1,12 +1,13 @@
 //! Semi and anti joins with one table of a join.
 
 use crate::star_order::placed_table;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::{Join, LogicalPlan};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// How many times as many rows as a table the largest table of its join must have.
 const LARGER: usize = 2;
@@ -123,7 +124,7 @@ fn asks_about(semi: &Join, part: &LogicalPlan) -> Result<bool> {
     let (left, mut any, mut all) = (semi.left.schema(), false, true);
     let filter = semi.filter.iter();
     for expr in semi.on.iter().map(|(key, _)| key).chain(filter) {
-        expr.apply(|expr| {
+        expr.each(&mut |expr| {
             if let Some(column) = expr.try_as_col()
                 && left.has_column(column)
             {

@@ -27,6 +27,7 @@ use datafusion::logical_expr::{Expr, Join, JoinConstraint, JoinType, LogicalPlan
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::create_physical_expr;
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// Number of sampled dimension rows on which a filter is evaluated.
 const SAMPLE_ROWS: usize = 16 * 1024;
@@ -296,8 +297,7 @@ fn share_of_sample(table: &PlacedTable, predicate: &Expr, props: &ExecutionProps
 
 /// Renames the columns of `expr` to `table`'s own name; an alias in FROM gives them another one.
 fn unqualify(expr: Expr, table: &str) -> Expr {
-    use datafusion::common::tree_node::TreeNode;
-    let rewritten = expr.clone().transform(|e| match e {
+    let rewritten = expr.clone().up(&mut |e| match e {
         Expr::Column(column) => Ok(Transformed::yes(Expr::Column(
             datafusion::common::Column::new(Some(table), column.name),
         ))),

@@ -3,7 +3,7 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tierloom_corrections::PassThrough;
+use tierloom_corrections::{PassThrough, Walk};
 
 /// Operators that may work for long on one batch of their right input.
 const MULTIPLYING: [&str; 2] = ["CrossJoinExec", "NestedLoopJoinExec"];
@@ -48,7 +48,7 @@ static PIECES: PassThrough = PassThrough {
 /// # Errors
 /// DataFusion's, if an operator does not take its new input.
 pub fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let pause = |node: Arc<dyn ExecutionPlan>| {
+    let mut pause = |node: Arc<dyn ExecutionPlan>| {
         if !MULTIPLYING.contains(&node.name()) {
             return Ok(Transformed::no(node));
         }
@@ -62,7 +62,7 @@ pub fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan
         let paused: Arc<dyn ExecutionPlan> = Arc::new(CooperativeExec::new(join));
         Ok(Transformed::yes(paused))
     };
-    plan.transform_up(pause).data()
+    plan.up(&mut pause).data()
 }
 
 /// Batches in pieces, none of which is ready when it is first asked for.

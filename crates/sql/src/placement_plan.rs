@@ -14,6 +14,7 @@ use datafusion::logical_expr::LogicalPlan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tierloom_corrections::WalkAll;
 use tierloom_engine::adapt::explain_placement;
 use tierloom_engine::pooled::{PooledState, VerifiedBytes};
 use tierloom_engine::routing::placement_of_execution;
@@ -128,7 +129,7 @@ fn operators(batch: &RecordBatch) -> Vec<PlanRow> {
 fn columns(session: &SqlSession, query: &str, watch: &dyn Watch) -> Result<Vec<PlanRow>, SqlError> {
     let plan = session.planner().optimised(query, watch)?;
     let mut scans: BTreeSet<(String, usize)> = BTreeSet::new();
-    plan.apply_with_subqueries(|node| {
+    plan.each_of_all(&mut |node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(name) = session.catalog.key(&scan.table_name)
             && let Some(table) = session.catalog.get(&name)

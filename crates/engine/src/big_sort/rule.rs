@@ -4,11 +4,12 @@ use super::exec::BigSortExec;
 use crate::breakdown::caught;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// Replaces sorts without a limit by [`BigSortExec`].
 ///
@@ -22,7 +23,7 @@ impl PhysicalOptimizerRule for BigSorts {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
+        plan.up(&mut |node| {
             if !node.is::<SortExec>() {
                 return Ok(Transformed::no(node));
             }

@@ -7,7 +7,7 @@ use super::build::{BuildMetrics, BuildPlan, collect};
 use super::keys::{MAX_COLUMNS, can_join};
 use super::stream::{Probe, ProbeMetrics, ProbePlan, SharedBuild};
 use crate::replaced;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinSide, JoinType, NullEquality, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -24,6 +24,7 @@ use datafusion::physical_plan::{
 use futures::FutureExt;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use tierloom_corrections::Walk;
 
 /// A hash join on integer keys for build sides larger than the cache; see the module documentation.
 pub struct BigJoinExec {
@@ -300,9 +301,9 @@ fn feeds_a_filter(join: &HashJoinExec) -> Result<bool> {
         .collect();
     let mut found = false;
     if !ids.is_empty() {
-        join.right().apply(|node| {
+        join.right().each(&mut |node| {
             node.apply_expressions(&mut |root| {
-                root.apply(|expr| {
+                root.each(&mut |expr| {
                     found |= expr.expression_id().is_some_and(|id| ids.contains(&id));
                     Ok(TreeNodeRecursion::Continue)
                 })

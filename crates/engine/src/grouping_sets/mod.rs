@@ -10,7 +10,7 @@ mod exec;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -18,6 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use exec::GroupingSetsExec;
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// Replaces the first step of aggregations with grouping sets; see the module documentation.
 #[derive(Debug, Default)]
@@ -34,7 +35,7 @@ impl PhysicalOptimizerRule for GroupingSets {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
+        plan.up(&mut |node| {
             let replaced = match node.downcast_ref::<AggregateExec>() {
                 Some(aggregate) if applies(aggregate) => in_three_steps(aggregate)?,
                 _ => None,

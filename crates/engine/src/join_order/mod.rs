@@ -27,6 +27,7 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::logical_expr::{JoinType, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use estimate::Estimates;
+use tierloom_corrections::WalkAll;
 
 pub(crate) use estimate::COMPARED;
 use graph::JoinGraph;
@@ -85,7 +86,7 @@ impl OptimizerRule for JoinOrder {
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let few_rows = self.options.min_rows as f64;
-        plan.transform_down_with_subqueries(|node| {
+        plan.down_all(&mut |node| {
             if !matches!(&node, LogicalPlan::Join(join) if join.join_type == JoinType::Inner) {
                 return Ok(Transformed::no(node));
             }

@@ -3,7 +3,7 @@
 use super::known_input::{KnownInput, replaced, replaced_but};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::enforce_distribution::{
     DistributionContext, PlanWithKeyRequirements, adjust_input_keys_ordering, ensure_distribution,
@@ -25,6 +25,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// DataFusion's rule [`EnsureRequirements`]: the step that repartitions looks at one operator after
 /// the other, those that sort do not look below aggregations without order.
@@ -41,35 +42,35 @@ impl PhysicalOptimizerRule for Requirements {
         // What is repartitioned already may be repartitioned otherwise, several operators at once.
         if !options.top_down_join_key_reordering
             || !options.repartition_sorts
-            || plan.exists(|node| Ok(is_repartitioning(node)))?
+            || plan.has(&mut |node| Ok(is_repartitioning(node)))?
         {
             return self.0.optimize(plan, config);
         }
         // The steps of DataFusion's rule, in its order.
         let plan = PlanWithKeyRequirements::new_default(plan)
-            .transform_down(adjust_input_keys_ordering)
+            .down(&mut adjust_input_keys_ordering)
             .data()?
             .plan;
         let plan = distributed(&plan, config)?.context.plan;
         // No sort moves through an aggregation whose rows have no order.
         let plan = replaced_but(&plan, &|plan| plan.is::<AggregateExec>())?;
         let plan = PlanWithCorrespondingSort::new_default(plan)
-            .transform_up(ensure_sorting)
+            .up(&mut ensure_sorting)
             .data()?
             .plan;
         let plan = PlanWithCorrespondingCoalescePartitions::new_default(plan)
-            .transform_up(parallelize_sorts)
+            .up(&mut parallelize_sorts)
             .data()?
             .plan;
         let plan = OrderPreservationContext::new_default(plan)
-            .transform_up(|node| replace_with_order_preserving_variants(node, false, true, config))
+            .up(&mut |node| replace_with_order_preserving_variants(node, false, true, config))
             .data()?
             .plan;
         let mut sorts = SortPushDown::new_default(plan);
         assign_initial_requirements(&mut sorts);
         let plan = pushdown_sorts(sorts)?
             .plan
-            .transform_up(|node| replace_with_partial_sort(node).map(Transformed::yes))
+            .up(&mut |node| replace_with_partial_sort(node).map(Transformed::yes))
             .data()?;
         replaced(&plan)
     }

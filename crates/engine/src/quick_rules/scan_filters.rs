@@ -7,7 +7,7 @@
 use crate::scan::PlacedScanExec;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::physical_expr::projection::update_expr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::empty::EmptyExec;
@@ -18,6 +18,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// DataFusion's rule that moves filters into scans, run only where there are other scans than those
 /// of placed tables.
@@ -39,13 +40,13 @@ impl PhysicalOptimizerRule for ScanFilters {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if plan.exists(|node| Ok(is_other_scan(node)))? {
+        if plan.has(&mut |node| Ok(is_other_scan(node)))? {
             return self.0.optimize(plan, config);
         }
         if self.name() == Self::DYNAMIC {
             return Ok(plan);
         }
-        let noted = plan.transform_up(|node| {
+        let noted = plan.up(&mut |node| {
             let filter = node.downcast_ref::<FilterExec>();
             match filter.and_then(|filter| noted(filter.input(), filter.predicate())) {
                 Some(input) => {

@@ -3,11 +3,12 @@
 use super::exec::RunningWindowExec;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// Replaces window operators whose functions all run from the first row of a partition to the
 /// current one.
@@ -20,7 +21,7 @@ impl PhysicalOptimizerRule for RunningWindows {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let replaced = plan.transform_up(|node| {
+        let replaced = plan.up(&mut |node| {
             if !node.is::<BoundedWindowAggExec>() {
                 return Ok(Transformed::no(node));
             }

@@ -13,7 +13,7 @@ use crate::shared_subplans::same;
 use crate::star::StarExec;
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{HashMap, HashSet, JoinSide, JoinType, NullEquality, Result};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
@@ -26,6 +26,7 @@ use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// Build rows after which keys are not collected any further: 32 MiB of them.
 const MOST_BUILD_ROWS: usize = 4 << 20;
@@ -74,7 +75,7 @@ fn address(plan: &Arc<dyn ExecutionPlan>) -> usize {
 
 fn filtered(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let mut found = FilterPlan::default();
-    plan.apply(|node| {
+    plan.each(&mut |node| {
         if node.is::<StarExec>() {
             found.stars.push(Arc::clone(node));
         }

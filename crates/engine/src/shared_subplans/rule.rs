@@ -8,7 +8,7 @@ use crate::running_window::RunningWindowExec;
 use crate::scan::PlacedScanExec;
 use crate::star::StarExec;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{HashMap, Result};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -16,6 +16,7 @@ use datafusion::physical_plan::aggregates::AggregateMode;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// Rows of the largest table of a subplan below which it is as quick to run it again.
 const FEW_ROWS: usize = 10_000;
@@ -54,7 +55,7 @@ struct Candidate {
 
 fn shared(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     // The part of a recursive query that repeats has other rows each time.
-    if plan.exists(|node| Ok(node.is::<RecursiveQueryExec>()))? {
+    if plan.has(&mut |node| Ok(node.is::<RecursiveQueryExec>()))? {
         return Ok(Arc::clone(plan));
     }
     let mut candidates = Vec::new();
@@ -146,7 +147,7 @@ fn rebuilt(
     plan: &Arc<dyn ExecutionPlan>,
     places: &HashMap<usize, (Arc<SharedSubplan>, bool)>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let rebuilt = Arc::clone(plan).transform_down(|node| {
+    let rebuilt = Arc::clone(plan).down(&mut |node| {
         let place = places.get(&Arc::as_ptr(&node).addr());
         Ok(match place {
             Some((subplan, is_first)) => {

@@ -7,7 +7,7 @@ use crate::running_window::{RunningWindowExec, WindowTopExec};
 use crate::runtime_filter::RuntimeFilterExec;
 use crate::scan::{PlacedScanExec, RuntimeFilter};
 use crate::star::StarExec;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
@@ -25,6 +25,7 @@ use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PhysicalExpr};
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// Whether two subplans certainly return the same rows in the same partitions.
 ///
@@ -248,7 +249,7 @@ fn exprs(one: &Arc<dyn PhysicalExpr>, other: &Arc<dyn PhysicalExpr>) -> bool {
 /// Whether an expression's value depends on nothing but the row.
 fn is_plain(expr: &Arc<dyn PhysicalExpr>) -> bool {
     let mut plain = !is_volatile(expr);
-    let seen = expr.apply(|expr| {
+    let seen = expr.each(&mut |expr| {
         plain &= expr.downcast_ref::<ScalarSubqueryExpr>().is_none()
             && expr.downcast_ref::<DynamicFilterPhysicalExpr>().is_none();
         Ok(TreeNodeRecursion::Continue)

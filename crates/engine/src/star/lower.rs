@@ -10,7 +10,7 @@ use crate::origin::is_unique;
 use crate::scan::PlacedScanExec;
 use crate::table::PlacedTable;
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr};
@@ -24,6 +24,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PhysicalExpr};
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// A dimension: its plan and the join with the fact table.
 #[derive(Debug, Clone)]
@@ -243,7 +244,7 @@ fn lower_join(join: &HashJoinExec, is_early: bool) -> Result<Lowered, NotFused> 
     };
     // A recursive query feeds a work table anew in each iteration, and the fallback plan would not
     // receive it.
-    if small.exists(|node| Ok(node.downcast_ref::<WorkTableExec>().is_some()))? {
+    if small.has(&mut |node| Ok(node.downcast_ref::<WorkTableExec>().is_some()))? {
         return NotFused::because("a dimension has rows of a recursive query");
     }
     let schema = small.schema();
@@ -421,7 +422,7 @@ fn substitute(
     expr: &Arc<dyn PhysicalExpr>,
     outputs: &[Arc<dyn PhysicalExpr>],
 ) -> Result<Arc<dyn PhysicalExpr>, NotFused> {
-    let rewritten = Arc::clone(expr).transform_up(|node| {
+    let rewritten = Arc::clone(expr).up(&mut |node| {
         Ok(match node.downcast_ref::<Column>() {
             Some(column) => Transformed::yes(Arc::clone(&outputs[column.index()])),
             None => Transformed::no(node),
@@ -459,7 +460,7 @@ pub(super) fn narrowed(
     expr: &Arc<dyn PhysicalExpr>,
     kept: &[usize],
 ) -> Result<Arc<dyn PhysicalExpr>, NotFused> {
-    let rewritten = Arc::clone(expr).transform_up(|node| {
+    let rewritten = Arc::clone(expr).up(&mut |node| {
         let place = node.downcast_ref::<Column>().and_then(|c| {
             Some((
                 c.name().to_owned(),

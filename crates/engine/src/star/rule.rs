@@ -15,7 +15,7 @@ use crate::join_order::COMPARED;
 use crate::steps::{final_step, partial_step};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -26,6 +26,7 @@ use datafusion::physical_plan::{
     Distribution, ExecutionPlan, ExecutionPlanProperties, Partitioning,
 };
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 use tierloom_star::StarPlan;
 
 /// A dimension of fewer rows is prepared in less than a millisecond.
@@ -53,13 +54,13 @@ impl PhysicalOptimizerRule for EarlyStarJoins {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let early = |node: Arc<dyn ExecutionPlan>| {
+        let mut early = |node: Arc<dyn ExecutionPlan>| {
             Ok(match fused(&node, Some(&self.0))? {
                 Some(star) => Transformed::yes(star),
                 None => Transformed::no(node),
             })
         };
-        let fused = caught(|| Arc::clone(&plan).transform_down(early).data());
+        let fused = caught(|| Arc::clone(&plan).down(&mut early).data());
         Ok(fused.ok().and_then(Result::ok).unwrap_or(plan))
     }
 
@@ -105,15 +106,15 @@ fn rewritten(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     }
     // `InterleaveExec` requires inputs with equal hash partitioning; without one, a single
     // partition is fine.
-    let interleaved = plan.exists(|node| Ok(node.downcast_ref::<InterleaveExec>().is_some()))?;
-    let fused = plan.transform_down(|node| {
+    let interleaved = plan.has(&mut |node| Ok(node.downcast_ref::<InterleaveExec>().is_some()))?;
+    let fused = plan.down(&mut |node| {
         Ok(match fused(&node, None)? {
             Some(star) => Transformed::yes(parted(star, &node, interleaved)?),
             None => Transformed::no(node),
         })
     })?;
     match fused.transformed {
-        true => fused.data.transform_up(same_partitions).data(),
+        true => fused.data.up(&mut same_partitions).data(),
         false => Ok(fused.data),
     }
 }

@@ -9,11 +9,12 @@ use crate::breakdown::caught;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// Thresholds of [`BigAggregateRule`]; lower ones are for tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +81,7 @@ impl PhysicalOptimizerRule for BigAggregateRule {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
+        plan.up(&mut |plan| {
             let replaced = caught(|| self.replace(Arc::clone(&plan)));
             // An error or panic while analysing leaves the operator as it is.
             Ok(replaced

@@ -5,7 +5,7 @@ use super::exec::{First, WindowTopExec};
 use crate::breakdown::caught;
 use crate::scan::PlacedScanExec;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
@@ -20,6 +20,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// Most rows of a window that it keeps. The ranks of all windows are in memory.
 const MAX_KEEP: u64 = 1024;
@@ -40,7 +41,7 @@ impl PhysicalOptimizerRule for WindowTops {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
+        plan.up(&mut |node| {
             let input = caught(|| {
                 let filter = node.downcast_ref::<FilterExec>().map(below_filter);
                 filter.or_else(|| node.downcast_ref::<SortExec>().map(below_limit))
