@@ -29,22 +29,37 @@ pub struct Answer {
 /// otherwise.
 pub const DIRECT_BYTES: usize = 64 << 20;
 
+/// What does the end of statements whose nodes give many rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Backend {
+    /// Apache Ballista: rows go through files (the shuffle), and one node does the whole final
+    /// plan.
+    #[default]
+    Ballista,
+    /// DataFusion Distributed: nodes pass rows to each other as streams, by the keys of joins,
+    /// groups and windows, and all of them do a part of the final plan.
+    Distributed,
+}
+
 /// Settings of a client.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     /// The client does the end of a statement itself, if the nodes' part of it gives at most so
-    /// many bytes of rows; otherwise a node does it, through the scheduler. In a cluster that asks
-    /// for a token the client always does it.
+    /// many bytes of rows; otherwise nodes do it. In a cluster that asks for a token Ballista
+    /// cannot, and the client does it.
     pub direct_bytes: usize,
+    /// What does it there.
+    pub backend: Backend,
     /// What it shows to the scheduler and the executors.
     pub access: Access,
 }
 
 impl Default for ClientOptions {
-    /// [`DIRECT_BYTES`], and nothing is shown.
+    /// [`DIRECT_BYTES`] and the default backend, and nothing is shown.
     fn default() -> Self {
         ClientOptions {
             direct_bytes: DIRECT_BYTES,
+            backend: Backend::default(),
             access: Access::default(),
         }
     }
@@ -73,7 +88,7 @@ impl ClusterClient {
     /// the URL.
     pub fn with_options(url: &str, options: ClientOptions) -> Result<Self, ClusterError> {
         Ok(ClusterClient {
-            link: Link::new(url, &options.access, options.direct_bytes)?,
+            link: Link::new(url, &options)?,
         })
     }
 
@@ -156,7 +171,11 @@ impl ClusterClient {
         let logical = session.planner.logical(sql)?;
         let logical = session.without_subqueries(logical, stop)?;
         let planned = session.planner.distributed(logical, stop)?;
-        Ok(described(&planned.plan, &session.map))
+        let mut text = described(&planned.plan, &session.map);
+        if let Some(stages) = session.stages(&planned.plan)? {
+            text.push_str(&stages);
+        }
+        Ok(text)
     }
 }
 

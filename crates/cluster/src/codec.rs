@@ -2,6 +2,7 @@
 
 use crate::plan::{FinalPlanExec, node_plan, node_plan_of};
 use crate::scan::{InputExec, TableScanExec};
+use crate::streams::NodeRowsExec;
 use crate::wire::{Header, Message};
 use ballista_core::serde::BallistaPhysicalExtensionCodec;
 use datafusion::common::{Result, internal_err, not_impl_err};
@@ -47,7 +48,7 @@ impl PlanReader for Forwarded {
         match header {
             Header::NodePlan(header) => Ok(node_plan(header, schema, plan)),
             Header::FinalPlan => Ok(Arc::new(FinalPlanExec::new(plan, schema, inputs.to_vec()))),
-            Header::Scan(_) | Header::Input(_) => {
+            Header::Scan(_) | Header::Input(_) | Header::Rows(_) => {
                 internal_err!("an operator of a node plan came without its plan")
             }
         }
@@ -125,6 +126,9 @@ fn message_of(node: &dyn ExecutionPlan) -> Option<Message> {
     }
     if let Some(last) = node.downcast_ref::<FinalPlanExec>() {
         return Some(last.message());
+    }
+    if let Some(rows) = node.downcast_ref::<NodeRowsExec>() {
+        return Some(rows.message());
     }
     node_plan_of(node)
 }

@@ -65,7 +65,7 @@ impl NodeLinks {
     }
 
     /// A connection to a node; needs to be called on the runtime that shall keep it.
-    fn to(&self, node: &str, address: &str) -> Result<HostLink, String> {
+    pub fn to(&self, node: &str, address: &str) -> Result<HostLink, String> {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(link) = links.get(address) {
             return Ok(link.clone());

@@ -3,6 +3,7 @@
 use crate::access::{Access, Guard};
 use crate::codec::PlanCodec;
 use crate::connections::Connections;
+use crate::direct::NodeLinks;
 use crate::error::{ClusterError, While};
 use crate::functions::registry_of;
 use crate::http::RegistryClient;
@@ -12,6 +13,7 @@ use crate::node::{Node, ShardHome};
 use crate::node_service::node_service;
 use crate::scheduler::LARGEST_MESSAGE;
 use crate::shuffle::{Audited, ShuffleAudit, ShuffleFolder, ShufflePlace};
+use crate::streams::with_worker;
 use ballista_executor::execution_engine::DefaultExecutionEngine;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_executor::executor_server::TERMINATING;
@@ -180,13 +182,15 @@ async fn answer(
     node: &Arc<Node>,
     id: &str,
 ) -> Result<(String, AbortHandle), ClusterError> {
+    let links = Arc::new(NodeLinks::new(options.access.clone()));
     let service = node_service(Arc::clone(node), id);
+    let service = with_worker(Routes::new(service), Arc::clone(node), links);
     let (port, service) = match &options.guard {
         Some(guard) => {
             let listen = (options.listen, 0).into();
             let server = guard.listen(listen).await?;
             let port = server.address().port();
-            let serving = tokio::spawn(server.serve(Routes::new(service)));
+            let serving = tokio::spawn(server.serve(service));
             (port, serving.abort_handle())
         }
         None => {
@@ -194,7 +198,7 @@ async fn answer(
             let listener = listening.attempting(format!("listening on {}", options.listen))?;
             let port = listener.local_addr().attempting("listening")?.port();
             let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-            let server = Server::builder().add_service(service);
+            let server = Server::builder().add_routes(service);
             let serving = tokio::spawn(server.serve_with_incoming(incoming));
             (port, serving.abort_handle())
         }

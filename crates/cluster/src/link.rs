@@ -1,6 +1,6 @@
 //! What all statements of a client share: threads, connections, and the engine that plans.
 
-use crate::access::Access;
+use crate::client::{Backend, ClientOptions};
 use crate::direct::NodeLinks;
 use crate::error::{ClusterError, While};
 use crate::http::RegistryClient;
@@ -14,8 +14,10 @@ pub(crate) struct Link {
     /// The scheduler's tables and nodes.
     pub registry: RegistryClient,
     /// Connections to nodes.
-    pub nodes: NodeLinks,
-    /// Whether the scheduler gives out work, which it does not in a cluster with a token.
+    pub nodes: Arc<NodeLinks>,
+    /// What does final plans over many rows.
+    pub backend: Backend,
+    /// Whether it can: Ballista's scheduler gives out no work in a cluster with a token.
     pub has_scheduling: bool,
     /// Most bytes of rows that nodes send here for a final plan.
     pub most_bytes: usize,
@@ -30,20 +32,23 @@ impl Link {
     /// A client of the scheduler at `url`.
     ///
     /// # Errors
-    /// [`ClusterError::Input`] for a text that is no such URL or does not fit `access`,
+    /// [`ClusterError::Input`] for a text that is no such URL or does not fit the access,
     /// [`ClusterError::Failed`] if threads cannot be started.
-    pub fn new(url: &str, access: &Access, most_bytes: usize) -> Result<Self, ClusterError> {
+    pub fn new(url: &str, options: &ClientOptions) -> Result<Self, ClusterError> {
+        let access = &options.access;
         let registry = RegistryClient::new(url, access)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
-            .thread_name("tierloom-client")
+            // Panics on them are errors of their statements, as on those of the engine.
+            .thread_name(tierloom_engine::WORKER_NAME)
             .build();
         Ok(Link {
             registry,
-            nodes: NodeLinks::new(access.clone()),
-            has_scheduling: access.token.is_none(),
-            most_bytes,
+            nodes: Arc::new(NodeLinks::new(access.clone())),
+            backend: options.backend,
+            has_scheduling: access.token.is_none() || options.backend == Backend::Distributed,
+            most_bytes: options.direct_bytes,
             runtime: Some(runtime.attempting("starting threads")?),
             planner: Mutex::default(),
         })

@@ -50,7 +50,7 @@ impl PlanReader for OnNode {
                 (shards, header.shards.len())
             }
             Header::FinalPlan => (BTreeSet::new(), 1),
-            Header::Scan(_) | Header::Input(_) => {
+            Header::Scan(_) | Header::Input(_) | Header::Rows(_) => {
                 return internal_err!("an operator of a node plan came without its plan");
             }
         };
@@ -75,17 +75,30 @@ pub(crate) fn asked_for(node: Arc<Node>, message: Message) -> Result<Arc<dyn Exe
     let Header::NodePlan(header) = message.header else {
         return internal_err!("a client asked a node for something else than a node plan");
     };
+    Ok(part_of(
+        node,
+        message.plan,
+        message.schema,
+        header.shards,
+        1,
+    ))
+}
+
+/// The node plan in `plan` over `shards` of `node`, in so many partitions. A shard that is not here
+/// fails its execution.
+pub(crate) fn part_of(
+    node: Arc<Node>,
+    plan: Arc<Vec<u8>>,
+    schema: SchemaRef,
+    shards: Vec<u32>,
+    partitions: usize,
+) -> Arc<dyn ExecutionPlan> {
     let work = LocalWork {
         node,
-        plan: message.plan,
-        shards: header.shards.into_iter().collect(),
+        plan,
+        shards: shards.into_iter().collect(),
     };
-    Ok(Arc::new(LocalPlanExec::new(
-        work,
-        message.schema,
-        Vec::new(),
-        1,
-    )))
+    Arc::new(LocalPlanExec::new(work, schema, Vec::new(), partitions))
 }
 
 /// Reads the leaves of a plan: scans of this node's shards, and inputs.
@@ -130,7 +143,9 @@ impl PlanReader for Leaves {
                 Some(input) => Ok(Arc::clone(input)),
                 None => internal_err!("a final plan has no input {index}"),
             },
-            Header::NodePlan(_) | Header::FinalPlan => internal_err!("a node plan inside of one"),
+            Header::NodePlan(_) | Header::FinalPlan | Header::Rows(_) => {
+                internal_err!("a node plan inside of one")
+            }
         }
     }
 }

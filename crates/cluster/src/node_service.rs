@@ -169,7 +169,7 @@ fn pieces(running: RunningPlan, schema: SchemaRef) -> BoxStream<'static, Piece> 
 }
 
 /// What went wrong, without the names of the layers around it.
-fn text_of(error: &DataFusionError) -> String {
+pub(crate) fn text_of(error: &DataFusionError) -> String {
     let text = match error.find_root() {
         DataFusionError::Execution(text)
         | DataFusionError::ResourcesExhausted(text)

@@ -1,16 +1,18 @@
 //! One statement: planned here, cut for the nodes, run on them.
 
+use crate::client::Backend;
 use crate::direct::{NoAnswer, Question};
 use crate::error::ClusterError;
-use crate::holders::{able, groups};
 use crate::link::Link;
-use crate::map::{ClusterMap, executor_id};
+use crate::map::ClusterMap;
+use crate::node_service::text_of;
+use crate::parts::parts_of;
 use crate::planner::{ClusterPlanner, Planned, levels_of};
 use crate::registry::SILENCE;
 use crate::scan::InputExec;
 use crate::spread::{Distributed, NodePlan};
+use crate::streams::{rows_on_all_nodes, stages_text};
 use crate::through_scheduler::{job_name, through_scheduler};
-use crate::wire::{Header, Message, NodePlanHeader};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -20,6 +22,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, collect};
+use futures::TryFutureExt;
 use futures::future::try_join_all;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -218,12 +221,20 @@ impl<'a> ClusterSession<'a> {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Vec<RecordBatch>, ClusterError> {
         let direct = self.link.most_bytes > 0 && plan.has_small_results();
-        if direct || !self.link.has_scheduling {
+        let distributed = self.link.backend == Backend::Distributed;
+        let only_rows = distributed && plan.last.is_none();
+        if direct || only_rows || !self.link.has_scheduling {
             // Connections of the client notice by themselves that a node does not answer.
             let answer = self.unless(|now| lost(plan, now), stop, self.asked(plan, map))?;
             if let Some(rows) = answer {
                 return Ok(rows);
             }
+        }
+        if let Some(last) = plan.last.as_ref().filter(|_| distributed) {
+            let is_lost = |now: &ClusterMap| lost(plan, now).or_else(|| gone(map, now));
+            let work = rows_on_all_nodes(&self.planner, &self.link.nodes, last, &plan.nodes, map);
+            let work = work.map_err(|e| ClusterError::Failed(text_of(&e)));
+            return self.unless(is_lost, stop, work);
         }
         let job = job_name();
         let work = through_scheduler(self.link.registry.url(), &plan.plan, &job);
@@ -234,6 +245,25 @@ impl<'a> ClusterSession<'a> {
             let _ = self.link.registry.cancel(&job);
         }
         done
+    }
+
+    /// The stages in which all nodes do the final plan, as text; `None` if the backend has none.
+    pub fn stages(&self, plan: &Distributed) -> Result<Option<String>, ClusterError> {
+        let Some(last) = &plan.last else {
+            return Ok(None);
+        };
+        if self.link.backend != Backend::Distributed {
+            return Ok(None);
+        }
+        let text = stages_text(
+            &self.planner,
+            &self.link.nodes,
+            last,
+            &plan.nodes,
+            &self.map,
+        );
+        let text = text.map_err(|e| ClusterError::Failed(text_of(&e)));
+        self.link.wait_for(text).map(Some)
     }
 
     /// Waits for `work` as long as nothing `is_lost` that it needs.
@@ -378,44 +408,11 @@ fn may_be_a_loss(text: &str) -> bool {
 
 /// What the nodes of `map` are asked for, so that they read each shard once.
 fn questions(plan: &NodePlan, map: &ClusterMap) -> Result<Vec<Question>, NoAnswer> {
-    let header = &plan.header;
-    let parts = match header.holders.is_empty() {
-        true => vec![Vec::new()],
-        false => groups(header, (0..header.shards.len()).collect()),
-    };
-    let questions = parts.into_iter().map(|part| {
-        let shards: Vec<u32> = part.into_iter().map(|index| header.shards[index]).collect();
-        let nodes = able(header, &shards.iter().copied().collect(), map);
-        let node = nodes.and_then(|nodes| nodes.into_iter().next());
-        let node = node.and_then(|name| map.nodes.get_key_value(&name));
-        let Some((name, state)) = node else {
-            let names: Vec<&str> = header.tables.iter().map(|t| t.name.as_str()).collect();
-            let part = shards
-                .first()
-                .map_or("all".into(), |s| format!("shard {s}"));
-            return Err(NoAnswer::Failed(format!(
-                "no live node has {part} of {} together",
-                names.join(" and ")
-            )));
-        };
-        let message = Message {
-            header: Header::NodePlan(NodePlanHeader {
-                shards,
-                ..header.clone()
-            }),
-            schema: plan.plan.schema(),
-            plan: Arc::clone(&plan.bytes),
-        };
-        let mut ticket = Vec::new();
-        let encoded = message.encode(&mut ticket);
-        encoded.map_err(|e| NoAnswer::Failed(e.strip_backtrace()))?;
-        Ok(Question {
-            node: name.clone(),
-            id: executor_id(name, state.process),
-            address: state.address.clone(),
-            ticket,
-            schema: plan.plan.schema(),
-        })
+    let schema = plan.plan.schema();
+    let parts = parts_of(&plan.header, map).map_err(NoAnswer::Failed)?;
+    let questions = parts.iter().map(|part| {
+        let question = part.question(&plan.header, &schema, &plan.bytes);
+        question.map_err(|e| NoAnswer::Failed(e.strip_backtrace()))
     });
     questions.collect()
 }

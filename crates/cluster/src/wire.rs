@@ -1,6 +1,7 @@
 //! How our operators travel: a header as JSON, and bytes of a plan behind it.
 
 use crate::map::{Holders, schema_of};
+use crate::parts::Part;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,17 @@ pub(crate) struct NodePlanHeader {
     pub shards: Vec<u32>,
 }
 
+/// The rows of a node plan, where they are needed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RowsHeader {
+    /// What it reads.
+    pub plan: NodePlanHeader,
+    /// Who does what of it.
+    pub parts: Vec<Part>,
+    /// Streams that the rows come in.
+    pub partitions: usize,
+}
+
 /// What a message is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Header {
@@ -54,6 +66,8 @@ pub(crate) enum Header {
     NodePlan(NodePlanHeader),
     /// The final plan; its operators are the bytes behind the header.
     FinalPlan,
+    /// The rows of a node plan, whose operators are the bytes behind the header.
+    Rows(RowsHeader),
 }
 
 /// A message.

@@ -108,7 +108,9 @@ pub(crate) fn distribute(plan: Arc<dyn ExecutionPlan>) -> Result<Distributed> {
 /// Takes out operators that do nothing to rows: one hides values from the planner's rules, one lets
 /// others have their turn. Each process puts them where it needs them; in front of a placed scan,
 /// which takes turns by itself, the second would stand in the way of a star join.
-fn without_marks(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+pub(crate) fn without_marks(
+    node: Arc<dyn ExecutionPlan>,
+) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let input = match node.children().as_slice() {
         [input] if node.name() == "AnyValuesExec" || node.is::<CooperativeExec>() => {
             Some(Arc::clone(input))

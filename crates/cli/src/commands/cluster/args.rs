@@ -53,6 +53,15 @@ pub struct TokenArgs {
     pub allow_plain: bool,
 }
 
+/// What does the end of queries whose nodes give many rows
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ClusterBackend {
+    /// Apache Ballista: rows go through files, and one node does the end
+    Ballista,
+    /// DataFusion Distributed: nodes pass rows to each other by key, and all do a part
+    Distributed,
+}
+
 /// A cluster whose tables a server has, in the place of tables of its own
 #[derive(clap::Args)]
 pub struct ServedCluster {
@@ -84,6 +93,15 @@ pub struct ServedCluster {
         help_heading = "Cluster"
     )]
     pub tls_ca: Option<PathBuf>,
+    /// What does the end of a query on the nodes, if they give many rows
+    #[arg(
+        long,
+        value_name = "BACKEND",
+        default_value = "ballista",
+        requires = "cluster",
+        help_heading = "Cluster"
+    )]
+    pub backend: ClusterBackend,
     /// Allow unencrypted connections to the cluster on other machines: anyone who reads the traffic
     /// learns the token
     #[arg(
@@ -219,6 +237,9 @@ pub struct SqlArgs {
     /// node; 0 to have the scheduler give out all work. With a token it is always done here
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub direct: Bytes,
+    /// What does the end of a query on the nodes
+    #[arg(long, value_name = "BACKEND", default_value = "ballista")]
+    pub backend: ClusterBackend,
     /// Print the time that each query took
     #[arg(long)]
     pub timing: bool,

@@ -8,8 +8,8 @@ mod status;
 
 use super::Args;
 use super::args::{
-    ClusterCommand, ClusterLoadArgs, ClusterStatusArgs, ExecutorArgs, SchedulerArgs, SchedulerUrl,
-    ServedCluster, SqlArgs, TokenArgs,
+    ClusterBackend, ClusterCommand, ClusterLoadArgs, ClusterStatusArgs, ExecutorArgs,
+    SchedulerArgs, SchedulerUrl, ServedCluster, SqlArgs, TokenArgs,
 };
 use crate::commands::sql;
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ use crate::{output, stop};
 use std::path::Path;
 use std::sync::Arc;
 use tierloom_cluster::{
-    Access, Answer, ClientOptions, ClusterClient, ClusterError, ClusterTables, DIRECT_BYTES,
+    Access, Answer, Backend, ClientOptions, ClusterClient, ClusterError, ClusterTables,
     ExecutorOptions, RowSource, SchedulerOptions, ShufflePlace, TableRequest, benchmark_tables,
     print_log, run_executor, run_scheduler,
 };
@@ -35,6 +35,15 @@ impl From<ClusterError> for Failure {
             ClusterError::Input(text) => Failure::BadInput(text),
             ClusterError::Failed(text) => Failure::Runtime(text),
             ClusterError::Interrupted => Failure::Interrupted("the statement was stopped".into()),
+        }
+    }
+}
+
+impl From<ClusterBackend> for Backend {
+    fn from(backend: ClusterBackend) -> Self {
+        match backend {
+            ClusterBackend::Ballista => Backend::Ballista,
+            ClusterBackend::Distributed => Backend::Distributed,
         }
     }
 }
@@ -136,6 +145,7 @@ pub fn tables(url: &str, args: &ServedCluster) -> Result<Arc<dyn Elsewhere>, Fai
     };
     let options = ClientOptions {
         access: access::access(url, &token, args.tls_ca.as_deref())?,
+        backend: args.backend.into(),
         ..ClientOptions::default()
     };
     Ok(Arc::new(ClusterTables::connect(url, &options)?))
@@ -145,16 +155,16 @@ fn access_of(url: &SchedulerUrl) -> Result<Access, Failure> {
     access::access(&url.scheduler, &url.token, url.tls_ca.as_deref())
 }
 
-fn client(url: &SchedulerUrl, direct_bytes: usize) -> Result<ClusterClient, Failure> {
+fn client(url: &SchedulerUrl, options: ClientOptions) -> Result<ClusterClient, Failure> {
     let options = ClientOptions {
-        direct_bytes,
         access: access_of(url)?,
+        ..options
     };
     Ok(ClusterClient::with_options(&url.scheduler, options)?)
 }
 
 fn load(args: &ClusterLoadArgs) -> Result<(), Failure> {
-    let client = client(&args.url, DIRECT_BYTES)?;
+    let client = client(&args.url, ClientOptions::default())?;
     let tables = requests(args)?;
     let names: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
     let map = client.load(tables, &stop::requested)?;
@@ -203,8 +213,13 @@ fn query(args: &SqlArgs) -> Result<(), Failure> {
             )));
         }
     };
-    let direct = usize::try_from(args.direct.0).unwrap_or(usize::MAX);
-    let client = client(&args.url, direct)?;
+    sql::quiet_workers();
+    let options = ClientOptions {
+        direct_bytes: usize::try_from(args.direct.0).unwrap_or(usize::MAX),
+        backend: args.backend.into(),
+        ..ClientOptions::default()
+    };
+    let client = client(&args.url, options)?;
     for query in &args.queries {
         if args.explain {
             output::print(&client.explain(query, &stop::requested)?)?;
@@ -246,7 +261,7 @@ fn rows(answer: &Answer, format: Format) -> Result<Vec<u8>, Failure> {
 }
 
 fn status(args: &ClusterStatusArgs) -> Result<(), Failure> {
-    let map = client(&args.url, DIRECT_BYTES)?.map()?;
+    let map = client(&args.url, ClientOptions::default())?.map()?;
     match args.json {
         true => output::print_json(&map),
         false => output::print(&status::described(&map)),

@@ -1,0 +1,287 @@
+//! A final plan on all nodes at the same time: they pass rows to each other as streams, by the
+//! keys that joins, groups and windows need.
+//!
+//! [DataFusion Distributed](https://github.com/datafusion-contrib/datafusion-distributed) cuts the
+//! plan into stages and runs them. Its leaves are the rows of node plans; the task of a stage with
+//! the number of a node runs on that node, so that each reads its own shards. Nothing is written to
+//! files, and a node that is lost in the middle fails the statement, which starts again.
+
+mod leaf;
+mod partitions;
+mod worker;
+
+pub(crate) use leaf::NodeRowsExec;
+pub(crate) use worker::with_worker;
+
+use crate::codec::{Forwarded, PlanCodec};
+use crate::direct::NodeLinks;
+use crate::map::ClusterMap;
+use crate::parts::{Part, parts_of};
+use crate::planner::ClusterPlanner;
+use crate::scan::InputExec;
+use crate::spread::{NodePlan, without_marks};
+use crate::wire::RowsHeader;
+use arrow::array::RecordBatch;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, DataFusionError, Result, exec_datafusion_err, plan_err};
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
+use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext, collect};
+use datafusion::physical_planner::DefaultPhysicalPlanner;
+use datafusion_distributed::{
+    DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedExt, DistributedLeafExec,
+    RouteTasksEvent, RouteTasksEventResponse, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
+    SessionStateBuilderExt, WorkerResolver, display_plan_ascii,
+};
+use partitions::{in_partitions, sorted_by_all_keys};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use url::Url;
+use worker::{BATCH_ROWS, NodeChannels};
+
+/// The nodes that take part, in the order of their names, which is that of tasks.
+#[derive(Debug, Clone)]
+struct Workers {
+    names: Arc<BTreeMap<String, usize>>,
+    urls: Arc<Vec<Url>>,
+    /// Partitions of each task.
+    threads: usize,
+}
+
+impl Workers {
+    fn of(map: &ClusterMap) -> Result<Self> {
+        let alive = || map.nodes.iter().filter(|(_, state)| state.alive);
+        let names = alive()
+            .zip(0..)
+            .map(|((name, _), task)| (name.clone(), task));
+        let urls = alive().map(|(name, state)| {
+            Url::parse(&format!("http://{}", state.address))
+                .map_err(|e| exec_datafusion_err!("address of node {name}: {e}"))
+        });
+        let threads = alive().map(|(_, state)| state.threads).max();
+        Ok(Workers {
+            names: Arc::new(names.collect()),
+            urls: Arc::new(urls.collect::<Result<_>>()?),
+            threads: threads.unwrap_or(1),
+        })
+    }
+
+    fn count(&self) -> usize {
+        self.urls.len().max(1)
+    }
+
+    /// Partitions of the rows of all nodes together: several, or the optimizer would not bring them
+    /// together where one operator needs them all.
+    fn partitions(&self) -> usize {
+        (self.count() * self.threads).max(2)
+    }
+
+    /// The parts that each of `tasks` tasks reads: its own, if there is one for each node.
+    fn divided(&self, parts: &[Part], tasks: usize) -> Vec<Vec<Part>> {
+        let mut divided = vec![Vec::new(); tasks];
+        for part in parts {
+            let task = self.names.get(&part.node).copied().unwrap_or(0);
+            divided[task % tasks].push(part.clone());
+        }
+        divided
+    }
+}
+
+impl WorkerResolver for Workers {
+    fn get_urls(&self) -> Result<Vec<Url>> {
+        Ok(self.urls.to_vec())
+    }
+}
+
+/// The rows of the final plan `last` over the node plans `nodes`.
+///
+/// # Errors
+/// DataFusion's, from planning and from nodes; connections that are lost say so.
+pub(crate) async fn rows_on_all_nodes(
+    planner: &ClusterPlanner,
+    links: &Arc<NodeLinks>,
+    last: &Arc<dyn ExecutionPlan>,
+    nodes: &[NodePlan],
+    map: &ClusterMap,
+) -> Result<Vec<RecordBatch>> {
+    let (plan, state) = in_stages(planner, links, last, nodes, map).await?;
+    collect(plan, state.task_ctx()).await
+}
+
+/// The stages of the final plan `last` over the node plans `nodes`, as text.
+///
+/// # Errors
+/// DataFusion's, from planning.
+pub(crate) async fn stages_text(
+    planner: &ClusterPlanner,
+    links: &Arc<NodeLinks>,
+    last: &Arc<dyn ExecutionPlan>,
+    nodes: &[NodePlan],
+    map: &ClusterMap,
+) -> Result<String> {
+    let (plan, _) = in_stages(planner, links, last, nodes, map).await?;
+    Ok(display_plan_ascii(plan.as_ref(), false))
+}
+
+/// The final plan in stages, and the session that runs it.
+async fn in_stages(
+    planner: &ClusterPlanner,
+    links: &Arc<NodeLinks>,
+    last: &Arc<dyn ExecutionPlan>,
+    nodes: &[NodePlan],
+    map: &ClusterMap,
+) -> Result<(Arc<dyn ExecutionPlan>, SessionState)> {
+    let workers = Workers::of(map)?;
+    let plan = over_nodes(last, nodes, map, links, workers.partitions())?;
+    let state = session(planner, links, &workers, None)?;
+    let plan = plan.transform_up(in_partitions).data()?;
+    let optimizer = DefaultPhysicalPlanner::default();
+    let plan = optimizer.optimize_physical_plan(plan, &state, |_, _| {})?;
+    let plan = plan.transform_up(without_marks).data()?;
+    let plan = plan.transform_up(sorted_by_all_keys).data()?;
+    let state = session(planner, links, &workers, Some(plan))?;
+    let nothing = LogicalPlan::EmptyRelation(EmptyRelation {
+        produce_one_row: false,
+        schema: Arc::new(DFSchema::empty()),
+    });
+    let plan = state
+        .query_planner()
+        .create_physical_plan(&nothing, &state)
+        .await?;
+    Ok((plan, state))
+}
+
+/// The final plan with the rows of node plans as leaves.
+fn over_nodes(
+    last: &Arc<dyn ExecutionPlan>,
+    nodes: &[NodePlan],
+    map: &ClusterMap,
+    links: &Arc<NodeLinks>,
+    partitions: usize,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let replaced = Arc::clone(last).transform_up(|node| {
+        let Some(input) = node.downcast_ref::<InputExec>() else {
+            return Ok(Transformed::no(node));
+        };
+        let Some(plan) = nodes.get(input.index) else {
+            return plan_err!("a final plan has no input {}", input.index);
+        };
+        let parts = parts_of(&plan.header, map).map_err(DataFusionError::Execution)?;
+        let header = RowsHeader {
+            plan: plan.header.clone(),
+            parts,
+            partitions,
+        };
+        let rows = NodeRowsExec::new(
+            header,
+            Arc::clone(&plan.bytes),
+            StatisticsContext::new().compute(plan.plan.as_ref(), &StatisticsArgs::new())?,
+            plan.plan.schema(),
+            Vec::new(),
+            Arc::clone(links),
+        );
+        Ok(Transformed::yes(Arc::new(rows) as Arc<dyn ExecutionPlan>))
+    });
+    replaced.data()
+}
+
+/// Gives a plan that was made before.
+#[derive(Debug)]
+struct Made(Arc<dyn ExecutionPlan>);
+
+#[async_trait]
+impl QueryPlanner for Made {
+    async fn create_physical_plan(
+        &self,
+        _: &LogicalPlan,
+        _: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::clone(&self.0))
+    }
+}
+
+/// The session that cuts `plan` into stages and runs them; without a plan, one that optimizes it
+/// for the partitions of one node.
+fn session(
+    planner: &ClusterPlanner,
+    links: &Arc<NodeLinks>,
+    workers: &Workers,
+    plan: Option<Arc<dyn ExecutionPlan>>,
+) -> Result<SessionState> {
+    let state = planner.engine().context().state();
+    let mut config = state
+        .config()
+        .clone()
+        .with_target_partitions(workers.threads.max(2))
+        .with_batch_size(BATCH_ROWS);
+    let options = config.options_mut();
+    options.optimizer.repartition_aggregations = true;
+    options.optimizer.repartition_joins = true;
+    options.optimizer.repartition_sorts = true;
+    options.optimizer.repartition_windows = true;
+    let builder = SessionStateBuilder::new_from_existing(state).with_config(config);
+    let Some(plan) = plan else {
+        return Ok(builder.build());
+    };
+    let (counted, divided, routed) = (workers.clone(), workers.clone(), workers.clone());
+    let builder = builder
+        .with_query_planner(Arc::new(Made(plan)))
+        .with_distributed_worker_resolver(workers.clone())
+        .with_distributed_channel_resolver(NodeChannels(Arc::clone(links)))
+        .with_distributed_user_codec(PlanCodec::new(Arc::new(Forwarded)))
+        .with_distributed_desired_task_count_handler(move |event: DesiredTaskCountEvent<'_>| {
+            let rows = event.plan.downcast_ref::<NodeRowsExec>()?;
+            let tasks = if rows.is_sharded() {
+                counted.count()
+            } else {
+                1
+            };
+            Some(Ok(DesiredTaskCountEventResponse::desired(tasks)))
+        })
+        .with_distributed_scale_up_leaf_node_handler(move |event: ScaleUpLeafNodeEvent<'_>| {
+            let rows = event.plan.downcast_ref::<NodeRowsExec>()?;
+            let tasks = divided.divided(rows.parts(), event.task_count);
+            let tasks = tasks
+                .into_iter()
+                .map(|parts| Arc::new(rows.of(parts, divided.threads)) as Arc<dyn ExecutionPlan>);
+            let leaf = DistributedLeafExec::try_new(Arc::clone(event.plan), tasks);
+            Some(leaf.map(|leaf| ScaleUpLeafNodeEventResponse::new(Arc::new(leaf))))
+        })
+        .with_distributed_route_tasks_handler(move |event: RouteTasksEvent<'_>| {
+            let urls = routed.routes(event.plan, event.task_count)?;
+            Some(Ok(RouteTasksEventResponse::new(urls)))
+        })
+        .with_distributed_planner()
+        // All tasks of a stage read their own parts of all inputs of a union.
+        .with_distributed_children_isolator_unions(false)?;
+    Ok(builder.build())
+}
+
+impl Workers {
+    /// Where the tasks of a stage run; `None` if it does not matter.
+    fn routes(&self, stage: &Arc<dyn ExecutionPlan>, tasks: usize) -> Option<Vec<Url>> {
+        if tasks == self.urls.len() {
+            return Some(self.urls.to_vec());
+        }
+        let mut found = None;
+        // Looking does not fail.
+        let _ = stage.exists(|node| {
+            let leaf = node.downcast_ref::<DistributedLeafExec>();
+            let first = leaf.map(|leaf| {
+                let variants = leaf.variants().iter();
+                let firsts = variants.map(|variant| {
+                    let rows = variant.downcast_ref::<NodeRowsExec>()?;
+                    let task = self.names.get(&rows.parts().first()?.node)?;
+                    self.urls.get(*task).cloned()
+                });
+                firsts.collect::<Option<Vec<Url>>>()
+            });
+            found = found.take().or(first.flatten());
+            Ok(found.is_some())
+        });
+        found.filter(|urls| urls.len() == tasks)
+    }
+}

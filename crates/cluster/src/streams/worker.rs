@@ -1,0 +1,129 @@
+//! What an executor does for others that pass rows to each other, and how it reaches them.
+
+use super::leaf::NodeRowsExec;
+use crate::codec::{PlanCodec, PlanReader};
+use crate::direct::NodeLinks;
+use crate::local::part_of;
+use crate::map::VERSION;
+use crate::node::Node;
+use crate::wire::{Header, Message, RowsHeader};
+use async_trait::async_trait;
+use datafusion::common::{DataFusionError, Result, Statistics, exec_datafusion_err, internal_err};
+use datafusion::execution::SessionState;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_distributed::grpc::{BoxCloneSyncChannel, create_worker_client};
+use datafusion_distributed::{
+    ChannelResolver, DistributedExt, Worker, WorkerChannel, WorkerQueryContext,
+};
+use std::sync::Arc;
+use tierloom_corrections::functions_of_rules;
+use tonic::body::Body;
+use tonic::service::Routes;
+use tower::ServiceExt;
+use url::Url;
+
+/// Rows per batch between nodes, as on them.
+pub(super) const BATCH_ROWS: usize = 16 * 1024;
+
+/// `routes` and the service with which `node` takes part in final plans; `links` lead to the others.
+pub(crate) fn with_worker(routes: Routes, node: Arc<Node>, links: Arc<NodeLinks>) -> Routes {
+    let runtime = node.engine().context().runtime_env();
+    let reader = OnNode {
+        node: Arc::clone(&node),
+        links: Arc::clone(&links),
+    };
+    let codec = Arc::new(PlanCodec::new(Arc::new(reader)));
+    let session = move |context: WorkerQueryContext| {
+        let state = session(&node, &links, Arc::clone(&codec), context);
+        async move { Ok(state) }
+    };
+    let worker = Worker::from_session_builder(session)
+        .with_runtime_env(runtime)
+        .with_version(VERSION);
+    routes.add_service(worker.into_worker_server())
+}
+
+/// The session of a part of a final plan on a node.
+fn session(
+    node: &Node,
+    links: &Arc<NodeLinks>,
+    codec: Arc<PlanCodec>,
+    context: WorkerQueryContext,
+) -> SessionState {
+    let engine = node.engine().context().state();
+    let mut builder = context.builder;
+    let config = builder.config().get_or_insert_default();
+    *config = config.clone().with_batch_size(BATCH_ROWS);
+    let scalar = engine.scalar_functions().values().cloned();
+    builder
+        .with_scalar_functions(scalar.chain(functions_of_rules()).collect())
+        .with_aggregate_functions(engine.aggregate_functions().values().cloned().collect())
+        .with_window_functions(engine.window_functions().values().cloned().collect())
+        .with_distributed_user_codec_arc(codec)
+        .with_distributed_channel_resolver(NodeChannels(Arc::clone(links)))
+        .build()
+}
+
+/// Reads rows of node plans as operators of this node.
+#[derive(Debug)]
+struct OnNode {
+    node: Arc<Node>,
+    links: Arc<NodeLinks>,
+}
+
+impl PlanReader for OnNode {
+    fn operator(
+        &self,
+        message: Message,
+        _inputs: &[Arc<dyn ExecutionPlan>],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Message {
+            header,
+            schema,
+            plan,
+        } = message;
+        let Header::Rows(header) = header else {
+            return internal_err!("a part of a final plan came with another plan inside");
+        };
+        let name = self.node.name();
+        let (here, others): (Vec<_>, Vec<_>) =
+            header.parts.into_iter().partition(|part| part.node == name);
+        let here = here.into_iter().map(|part| {
+            let (node, schema, plan) = (
+                Arc::clone(&self.node),
+                Arc::clone(&schema),
+                Arc::clone(&plan),
+            );
+            part_of(node, plan, schema, part.shards, header.partitions)
+        });
+        let here = here.collect();
+        let header = RowsHeader {
+            parts: others,
+            plan: header.plan,
+            partitions: header.partitions,
+        };
+        let statistics = Arc::new(Statistics::new_unknown(&schema));
+        let links = Arc::clone(&self.links);
+        Ok(Arc::new(NodeRowsExec::new(
+            header, plan, statistics, schema, here, links,
+        )))
+    }
+}
+
+/// Connections to nodes that pass rows on.
+#[derive(Clone)]
+pub(super) struct NodeChannels(pub Arc<NodeLinks>);
+
+#[async_trait]
+impl ChannelResolver for NodeChannels {
+    async fn get_worker_client_for_url(
+        &self,
+        url: &Url,
+    ) -> Result<Box<dyn WorkerChannel>, DataFusionError> {
+        let address = url.authority();
+        let link = self.0.to(address, address);
+        let link = link.map_err(|why| exec_datafusion_err!("connection to {address}: {why}"))?;
+        let channel = link.map_response(|response: http::Response<_>| response.map(Body::new));
+        Ok(create_worker_client(BoxCloneSyncChannel::new(channel)))
+    }
+}
