@@ -2,7 +2,6 @@
 
 use crate::access::Access;
 use crate::error::ClusterError;
-use crate::explain::described;
 use crate::link::Link;
 use crate::map::{ClusterMap, Layout, LoadRequest, TableRequest, VERSION};
 use crate::session::ClusterSession;
@@ -171,11 +170,7 @@ impl ClusterClient {
         let logical = session.planner.logical(sql)?;
         let logical = session.without_subqueries(logical, stop)?;
         let planned = session.planner.distributed(logical, stop)?;
-        let mut text = described(&planned.plan, &session.map);
-        if let Some(stages) = session.stages(&planned.plan)? {
-            text.push_str(&stages);
-        }
-        Ok(text)
+        session.described(&planned.plan)
     }
 }
 

@@ -16,6 +16,7 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 use std::fmt::Debug;
 use std::sync::Arc;
 use tierloom_corrections::functions_of_rules;
+use tierloom_sql::is_in_pieces;
 
 /// What a message of this crate becomes where it is read.
 pub(crate) trait PlanReader: Debug + Send + Sync {
@@ -48,7 +49,7 @@ impl PlanReader for Forwarded {
         match header {
             Header::NodePlan(header) => Ok(node_plan(header, schema, plan)),
             Header::FinalPlan => Ok(Arc::new(FinalPlanExec::new(plan, schema, inputs.to_vec()))),
-            Header::Scan(_) | Header::Input(_) | Header::Rows(_) => {
+            Header::Scan(_) | Header::Input(_) | Header::Rows(_) | Header::Pieces => {
                 internal_err!("an operator of a node plan came without its plan")
             }
         }
@@ -129,6 +130,13 @@ fn message_of(node: &dyn ExecutionPlan) -> Option<Message> {
     }
     if let Some(rows) = node.downcast_ref::<NodeRowsExec>() {
         return Some(rows.message());
+    }
+    if is_in_pieces(node) {
+        return Some(Message {
+            header: Header::Pieces,
+            schema: node.schema(),
+            plan: nothing(),
+        });
     }
     node_plan_of(node)
 }

@@ -31,8 +31,8 @@ fn parts<'a>(plan: &'a NodePlan, map: &'a ClusterMap) -> impl Iterator<Item = Ta
     })
 }
 
-/// A plan as text.
-pub(crate) fn described(plan: &Distributed, map: &ClusterMap) -> String {
+/// A plan as text; `stages` are those of its final plan, if all nodes do it.
+pub(crate) fn described(plan: &Distributed, map: &ClusterMap, stages: Option<&str>) -> String {
     let mut text = String::new();
     // Writing to a text does not fail.
     for (index, node) in plan.nodes.iter().enumerate() {
@@ -55,9 +55,13 @@ pub(crate) fn described(plan: &Distributed, map: &ClusterMap) -> String {
             let _ = writeln!(text, "  {table} on {node}: {shards}; pages: {pages}");
         }
     }
-    match &plan.last {
-        None => text.push_str("no final plan: the rows of the nodes are the answer\n"),
-        Some(last) => {
+    match (&plan.last, stages) {
+        (None, _) => text.push_str("no final plan: the rows of the nodes are the answer\n"),
+        (Some(_), Some(stages)) => {
+            text.push_str("final plan, on all nodes:\n");
+            indented(&mut text, stages);
+        }
+        (Some(last), None) => {
             text.push_str("final plan, on one node:\n");
             indented(&mut text, &text_of(last));
         }

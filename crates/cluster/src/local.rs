@@ -50,7 +50,7 @@ impl PlanReader for OnNode {
                 (shards, header.shards.len())
             }
             Header::FinalPlan => (BTreeSet::new(), 1),
-            Header::Scan(_) | Header::Input(_) | Header::Rows(_) => {
+            Header::Scan(_) | Header::Input(_) | Header::Rows(_) | Header::Pieces => {
                 return internal_err!("an operator of a node plan came without its plan");
             }
         };
@@ -143,7 +143,7 @@ impl PlanReader for Leaves {
                 Some(input) => Ok(Arc::clone(input)),
                 None => internal_err!("a final plan has no input {index}"),
             },
-            Header::NodePlan(_) | Header::FinalPlan | Header::Rows(_) => {
+            Header::NodePlan(_) | Header::FinalPlan | Header::Rows(_) | Header::Pieces => {
                 internal_err!("a node plan inside of one")
             }
         }

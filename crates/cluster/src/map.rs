@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What all processes of a cluster must have in common: the version of this program and of the
 /// messages. Requests with another one are refused.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/3");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/4");
 
 /// For each shard the nodes that hold it, the preferred one first.
 pub type Holders = Vec<Vec<String>>;

@@ -6,6 +6,7 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableType};
@@ -16,6 +17,7 @@ use datafusion::physical_plan::{
 };
 use std::fmt;
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// A table of the cluster in the client's catalog.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,6 +121,21 @@ impl InputExec {
             schema,
         }
     }
+}
+
+/// The final plan `last` with what `input` gives in the place of its inputs.
+///
+/// # Errors
+/// Those of `input`.
+pub(crate) fn with_inputs(
+    last: &Arc<dyn ExecutionPlan>,
+    mut input: impl FnMut(&InputExec) -> Result<Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let replaced = Arc::clone(last).up(&mut |node| match node.downcast_ref::<InputExec>() {
+        Some(place) => input(place).map(Transformed::yes),
+        None => Ok(Transformed::no(node)),
+    });
+    replaced.data()
 }
 
 /// The parts of an operator without inputs that cannot run where it is.

@@ -3,7 +3,7 @@
 
 use crate::client::ClientOptions;
 use crate::error::ClusterError;
-use crate::explain::{described, placement_of};
+use crate::explain::placement_of;
 use crate::link::Link;
 use crate::map::ClusterMap;
 use crate::planner::VisibleTables;
@@ -263,7 +263,7 @@ impl Asked {
         let planned = session.planned(&self.query, stop)?;
         if self.is_explained {
             let text = |text: String| Arc::new(StringArray::from(vec![text])) as ArrayRef;
-            let plan = text(described(&planned.plan, &session.map));
+            let plan = text(session.described(&planned.plan)?);
             return Ok(vec![
                 self.named(vec![text("cluster_plan".into()), plan], 1)?,
             ]);

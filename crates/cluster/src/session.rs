@@ -3,19 +3,20 @@
 use crate::client::Backend;
 use crate::direct::{NoAnswer, Question};
 use crate::error::ClusterError;
+use crate::explain::described;
 use crate::link::Link;
 use crate::map::ClusterMap;
 use crate::node_service::text_of;
 use crate::parts::parts_of;
 use crate::planner::{ClusterPlanner, Planned, levels_of};
 use crate::registry::SILENCE;
-use crate::scan::InputExec;
+use crate::scan::with_inputs;
 use crate::spread::{Distributed, NodePlan};
 use crate::streams::{rows_on_all_nodes, stages_text};
 use crate::through_scheduler::{job_name, through_scheduler};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, ScalarValue, plan_err};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -247,23 +248,22 @@ impl<'a> ClusterSession<'a> {
         done
     }
 
-    /// The stages in which all nodes do the final plan, as text; `None` if the backend has none.
-    pub fn stages(&self, plan: &Distributed) -> Result<Option<String>, ClusterError> {
-        let Some(last) = &plan.last else {
-            return Ok(None);
+    /// A plan as text, with the stages of its final plan if all nodes do it.
+    pub fn described(&self, plan: &Distributed) -> Result<String, ClusterError> {
+        let distributed = self.link.backend == Backend::Distributed;
+        let Some(last) = plan.last.as_ref().filter(|_| distributed) else {
+            return Ok(described(plan, &self.map, None));
         };
-        if self.link.backend != Backend::Distributed {
-            return Ok(None);
-        }
-        let text = stages_text(
+        let stages = stages_text(
             &self.planner,
             &self.link.nodes,
             last,
             &plan.nodes,
             &self.map,
         );
-        let text = text.map_err(|e| ClusterError::Failed(text_of(&e)));
-        self.link.wait_for(text).map(Some)
+        let stages = stages.map_err(|e| ClusterError::Failed(text_of(&e)));
+        let stages = self.link.wait_for(stages)?;
+        Ok(described(plan, &self.map, Some(&stages)))
     }
 
     /// Waits for `work` as long as nothing `is_lost` that it needs.
@@ -422,18 +422,17 @@ fn over_rows(
     last: &Arc<dyn ExecutionPlan>,
     rows: &[Vec<RecordBatch>],
 ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
-    let replaced = Arc::clone(last).transform_up(|node| {
-        let Some(input) = node.downcast_ref::<InputExec>() else {
-            return Ok(Transformed::no(node));
-        };
+    with_inputs(last, |input| {
         let Some(rows) = rows.get(input.index) else {
             return plan_err!("a final plan has no input {}", input.index);
         };
         let rows = std::slice::from_ref(rows);
-        let source = MemorySourceConfig::try_new_exec(rows, input.schema(), None)?;
-        Ok(Transformed::yes(source as Arc<dyn ExecutionPlan>))
-    });
-    replaced.data()
+        Ok(MemorySourceConfig::try_new_exec(
+            rows,
+            input.schema(),
+            None,
+        )?)
+    })
 }
 
 /// A process that was there `before` and is not there `now`, as the error of a connection to it.

@@ -68,6 +68,8 @@ pub(crate) enum Header {
     FinalPlan,
     /// The rows of a node plan, whose operators are the bytes behind the header.
     Rows(RowsHeader),
+    /// An operator that gives the rows of its input in pieces.
+    Pieces,
 }
 
 /// A message.

@@ -76,7 +76,7 @@ pub use format::{Format, WriteOptions};
 pub use generate::Generated;
 pub use ingest::{Destination, IfThere};
 pub use parameters::{WithValues, numbered};
-pub use pauses::with_pauses;
+pub use pauses::{in_pieces, is_in_pieces, with_pauses};
 pub use pool::{Origin, PoolTable};
 pub use run::{CollectedRows, Flow, NoRows, Outcome, Silent, Sink, StatementTiming, Unit, Watch};
 pub use script::{Piece, is_whole, split};

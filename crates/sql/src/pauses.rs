@@ -56,13 +56,24 @@ pub fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan
         let [left, right] = inputs.as_slice() else {
             return Ok(Transformed::no(node));
         };
-        let pieces = PIECES.over(Arc::clone(right));
+        let pieces = in_pieces(Arc::clone(right));
         let same = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
         let join = Arc::clone(&node).replace_children(vec![Arc::clone(left), pieces], same)?;
         let paused: Arc<dyn ExecutionPlan> = Arc::new(CooperativeExec::new(join));
         Ok(Transformed::yes(paused))
     };
     plan.up(&mut pause).data()
+}
+
+/// An operator that gives the batches of `input` in pieces, between which the one above it can be
+/// stopped.
+pub fn in_pieces(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    PIECES.over(input)
+}
+
+/// Whether an operator is one that [`in_pieces`] makes.
+pub fn is_in_pieces(node: &dyn ExecutionPlan) -> bool {
+    node.name() == PIECES.name
 }
 
 /// Batches in pieces, none of which is ready when it is first asked for.

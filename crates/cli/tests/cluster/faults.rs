@@ -8,7 +8,7 @@
 use crate::processes::{Cluster, HUNG, NOTICED, Process, SF, text_of};
 use std::time::{Duration, Instant};
 use tierloom_cluster::{
-    Answer, ClientOptions, ClusterClient, ClusterError, DIRECT_BYTES, NodeState,
+    Answer, Backend, ClientOptions, ClusterClient, ClusterError, DIRECT_BYTES, NodeState,
 };
 use tierloom_workloads::ssb::{self, SsbConfig};
 
@@ -56,11 +56,21 @@ struct Tally {
     slowest: Duration,
 }
 
-/// Clients that ask nodes themselves, and that have the scheduler give out all work.
-fn clients(cluster: &Cluster) -> [ClusterClient; 2] {
-    [DIRECT_BYTES, 0].map(|direct_bytes| {
+/// Ways of statements: the client asks nodes, the scheduler gives out all work, or nodes pass rows
+/// to each other.
+const WAYS: [&str; 3] = ["asking nodes", "scheduler", "all nodes"];
+
+/// A client for each of [`WAYS`].
+fn clients(cluster: &Cluster) -> [ClusterClient; 3] {
+    let ways = [
+        (DIRECT_BYTES, Backend::Ballista),
+        (0, Backend::Ballista),
+        (0, Backend::Distributed),
+    ];
+    ways.map(|(direct_bytes, backend)| {
         let options = ClientOptions {
             direct_bytes,
+            backend,
             ..cluster.options.clone()
         };
         ClusterClient::with_options(&cluster.url, options).expect("a URL")
@@ -87,7 +97,7 @@ fn disturb(
     let mut tally = Tally::default();
     for _ in 0..count {
         let query = &ssb::queries()[random.usize(..13)];
-        let way = random.usize(..2);
+        let way = random.usize(..WAYS.len());
         let client = &clients[way];
         let victim = random.usize(..NODES.len());
         let stored = ssb::golden_answer(&config, query.id).unwrap();
@@ -120,9 +130,7 @@ fn disturb(
         });
         eprintln!(
             "{} by {}, {fault:?} of {} after {delay:.3?} (a cut is {cut:.1?}): {time:.3?}",
-            query.id,
-            ["nodes", "scheduler"][way],
-            NODES[victim]
+            query.id, WAYS[way], NODES[victim]
         );
         tally.slowest = tally.slowest.max(time);
         match answer {

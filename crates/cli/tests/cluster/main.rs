@@ -1,6 +1,7 @@
 //! `tierloom cluster` as processes: answers, faults and what is refused.
 #![cfg(feature = "cluster")]
 
+mod backend;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
@@ -10,7 +11,7 @@ mod serve;
 mod shuffle;
 
 use common::tierloom;
-use processes::{Cluster, HUNG, NOTICED, Process, SF, self_signed, text_of};
+use processes::{Cluster, HUNG, NOTICED, SF, self_signed, text_of};
 use std::time::{Duration, Instant};
 use tierloom_agent::Token;
 use tierloom_cluster::{ClusterClient, ClusterError, ClusterMap, DIRECT_BYTES, Layout};
@@ -575,15 +576,11 @@ fn a_statement_that_is_stopped_ends_on_its_nodes_too() {
     for direct_bytes in [0, DIRECT_BYTES] {
         cluster.options.direct_bytes = direct_bytes;
         let start = Instant::now();
-        let work = |cluster: &Cluster| {
-            let executors = cluster.executors.iter();
-            executors.map(Process::worked).sum::<Duration>()
-        };
-        let before = work(&cluster);
+        let before = cluster.worked();
         let client = cluster.client();
         // Stopped when it has been working for a while.
         let stopped = client.run(endless, &|| {
-            work(&cluster) > before + Duration::from_millis(500) || start.elapsed() > HUNG
+            cluster.worked() > before + Duration::from_millis(500) || start.elapsed() > HUNG
         });
         assert!(
             matches!(stopped, Err(ClusterError::Interrupted)),

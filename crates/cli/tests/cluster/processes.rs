@@ -255,13 +255,15 @@ impl Cluster {
         text_of(&answer)
     }
 
+    /// Processor time that its executors have used.
+    pub fn worked(&self) -> Duration {
+        self.executors.iter().map(Process::worked).sum()
+    }
+
     /// Waits until no process does anything for a statement any more.
     pub fn until_idle(&self, patience: Duration) {
         let begun = Instant::now();
-        let used = || {
-            let all = self.executors.iter().chain([&self.scheduler]);
-            all.map(Process::worked).sum::<Duration>()
-        };
+        let used = || self.worked() + self.scheduler.worked();
         loop {
             let before = used();
             std::thread::sleep(Duration::from_secs(1));

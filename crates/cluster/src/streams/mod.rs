@@ -18,13 +18,13 @@ use crate::direct::NodeLinks;
 use crate::map::ClusterMap;
 use crate::parts::{Part, parts_of};
 use crate::planner::ClusterPlanner;
-use crate::scan::InputExec;
+use crate::scan::with_inputs;
 use crate::spread::{NodePlan, without_marks};
 use crate::wire::RowsHeader;
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::TransformedResult;
 use datafusion::common::{DFSchema, DataFusionError, Result, exec_datafusion_err, plan_err};
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SessionState, SessionStateBuilder};
@@ -39,6 +39,8 @@ use datafusion_distributed::{
 use partitions::{in_partitions, sorted_by_all_keys};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tierloom_corrections::Walk;
+use tierloom_sql::with_pauses;
 use url::Url;
 use worker::{BATCH_ROWS, NodeChannels};
 
@@ -137,11 +139,14 @@ async fn in_stages(
     let workers = Workers::of(map)?;
     let plan = over_nodes(last, nodes, map, links, workers.partitions())?;
     let state = session(planner, links, &workers, None)?;
-    let plan = plan.transform_up(in_partitions).data()?;
+    let plan = plan
+        .up(&mut |node| in_partitions(node, workers.count()))
+        .data()?;
     let optimizer = DefaultPhysicalPlanner::default();
     let plan = optimizer.optimize_physical_plan(plan, &state, |_, _| {})?;
-    let plan = plan.transform_up(without_marks).data()?;
-    let plan = plan.transform_up(sorted_by_all_keys).data()?;
+    let plan = plan.up(&mut without_marks).data()?;
+    let plan = plan.up(&mut sorted_by_all_keys).data()?;
+    let plan = with_pauses(plan)?;
     let state = session(planner, links, &workers, Some(plan))?;
     let nothing = LogicalPlan::EmptyRelation(EmptyRelation {
         produce_one_row: false,
@@ -162,10 +167,7 @@ fn over_nodes(
     links: &Arc<NodeLinks>,
     partitions: usize,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let replaced = Arc::clone(last).transform_up(|node| {
-        let Some(input) = node.downcast_ref::<InputExec>() else {
-            return Ok(Transformed::no(node));
-        };
+    with_inputs(last, |input| {
         let Some(plan) = nodes.get(input.index) else {
             return plan_err!("a final plan has no input {}", input.index);
         };
@@ -175,17 +177,15 @@ fn over_nodes(
             parts,
             partitions,
         };
-        let rows = NodeRowsExec::new(
+        Ok(Arc::new(NodeRowsExec::new(
             header,
             Arc::clone(&plan.bytes),
             StatisticsContext::new().compute(plan.plan.as_ref(), &StatisticsArgs::new())?,
             plan.plan.schema(),
             Vec::new(),
             Arc::clone(links),
-        );
-        Ok(Transformed::yes(Arc::new(rows) as Arc<dyn ExecutionPlan>))
-    });
-    replaced.data()
+        )))
+    })
 }
 
 /// Gives a plan that was made before.
@@ -215,6 +215,8 @@ fn session(
     let mut config = state
         .config()
         .clone()
+        // The catalog is the planner's; another one would take its place.
+        .with_create_default_catalog_and_schema(false)
         .with_target_partitions(workers.threads.max(2))
         .with_batch_size(BATCH_ROWS);
     let options = config.options_mut();
@@ -268,7 +270,7 @@ impl Workers {
         }
         let mut found = None;
         // Looking does not fail.
-        let _ = stage.exists(|node| {
+        let _ = stage.has(&mut |node| {
             let leaf = node.downcast_ref::<DistributedLeafExec>();
             let first = leaf.map(|leaf| {
                 let variants = leaf.variants().iter();

@@ -1,26 +1,33 @@
 //! Operators that were planned for one partition, as they are for several on several nodes.
 
-use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr, replace_children_if_necessary};
+use datafusion::physical_plan::{
+    ExecutionPlan, PhysicalExpr, StatisticsArgs, StatisticsContext, replace_children_if_necessary,
+};
 use std::sync::Arc;
 use tierloom_engine::{final_step, partial_step};
 
-/// Groups in partitions by their key, and joins as the optimizer decides.
+/// Groups in partitions by their key, and joins as moves fewer bytes between `nodes` nodes.
 pub(super) fn in_partitions(
     node: Arc<dyn ExecutionPlan>,
+    nodes: usize,
 ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         if join.null_aware || join.partition_mode() != &PartitionMode::CollectLeft {
             return Ok(Transformed::no(node));
         }
-        let join = join.builder().with_partition_mode(PartitionMode::Auto);
+        let mode = match is_sent_whole(join, nodes)? {
+            true => PartitionMode::CollectLeft,
+            false => PartitionMode::Partitioned,
+        };
+        let join = join.builder().with_partition_mode(mode);
         return Ok(Transformed::yes(join.build_exec()?));
     }
     let Some(aggregate) = node.downcast_ref::<AggregateExec>() else {
@@ -48,6 +55,28 @@ pub(super) fn in_partitions(
         true => Transformed::yes(replaced),
         false => Transformed::no(node),
     })
+}
+
+/// Whether fewer bytes move if the smaller side goes to all nodes as a whole than if rows of both go
+/// to the node of their key. The optimizer makes the smaller side the left one.
+fn is_sent_whole(join: &HashJoinExec, nodes: usize) -> Result<bool> {
+    let context = StatisticsContext::new();
+    let bytes = |side: &Arc<dyn ExecutionPlan>| {
+        let statistics = context.compute(side.as_ref(), &StatisticsArgs::new())?;
+        let rows = statistics.num_rows.get_value().copied();
+        let width = || Some(rows?.saturating_mul(8 * side.schema().fields().len()));
+        Ok::<_, DataFusionError>(
+            statistics
+                .total_byte_size
+                .get_value()
+                .copied()
+                .or_else(width),
+        )
+    };
+    let (Some(left), Some(right)) = (bytes(join.left())?, bytes(join.right())?) else {
+        return Ok(false);
+    };
+    Ok(left.min(right).saturating_mul(nodes - 1) <= left.max(right))
 }
 
 /// The last step of an aggregation, for states that are partitioned by the groups.

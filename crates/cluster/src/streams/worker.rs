@@ -17,6 +17,7 @@ use datafusion_distributed::{
 };
 use std::sync::Arc;
 use tierloom_corrections::functions_of_rules;
+use tierloom_sql::in_pieces;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tower::ServiceExt;
@@ -75,15 +76,17 @@ impl PlanReader for OnNode {
     fn operator(
         &self,
         message: Message,
-        _inputs: &[Arc<dyn ExecutionPlan>],
+        inputs: &[Arc<dyn ExecutionPlan>],
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let Message {
             header,
             schema,
             plan,
         } = message;
-        let Header::Rows(header) = header else {
-            return internal_err!("a part of a final plan came with another plan inside");
+        let header = match (header, inputs) {
+            (Header::Rows(header), []) => header,
+            (Header::Pieces, [input]) => return Ok(in_pieces(Arc::clone(input))),
+            _ => return internal_err!("a part of a final plan came with another plan inside"),
         };
         let name = self.node.name();
         let (here, others): (Vec<_>, Vec<_>) =
