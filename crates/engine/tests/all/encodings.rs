@@ -276,6 +276,31 @@ fn sparse_integers_become_ranks_only_while_they_are_few_and_it_pays() {
 }
 
 #[test]
+fn few_integers_with_wide_gaps_become_ranks_so_that_tables_by_code_stay_small() {
+    let day = |of: i64| 19_920_101 + of / 360 * 10_000 + of % 360 / 30 * 100 + of % 30;
+    for (days, rows, expected) in [
+        (2_400, 60_000, "2 B dictionary"),
+        // Fewer rows than would pay for the list of values.
+        (2_400, 30_000, "2 B offset"),
+        // As wide, with fewer gaps.
+        (8_000, 200_000, "2 B offset"),
+    ] {
+        let array = match days {
+            8_000 => Int64Array::from_iter_values((0..rows).map(|row| row * 7 % days * 5)),
+            _ => Int64Array::from_iter_values((0..rows).map(|row| day(row * 7 % days))),
+        };
+        let table = loaded(&chunks(array.clone()), Encoding::Auto);
+        assert_eq!(
+            encoding_of(&table),
+            expected,
+            "{days} values in {rows} rows"
+        );
+        let whole: ArrayRef = Arc::new(array);
+        assert_eq!(&read_back(&table.columns()[0], 16 * 1024), &whole);
+    }
+}
+
+#[test]
 fn strings_become_ranks_only_while_they_are_few_and_it_pays() {
     for (distinct, nulls, coded) in [
         (65_535, true, true),

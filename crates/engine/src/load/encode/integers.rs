@@ -1,7 +1,7 @@
 //! Encodes integers, dates, times and decimals as offsets from the smallest value or as ranks.
 //!
 //! Offsets need only the range of the values. Ranks among the distinct values are used where they
-//! fit into fewer bytes, table of values included.
+//! fit into fewer bytes, table of values included, and for few values with wide gaps between them.
 
 use super::hash::QuickMap;
 use super::{CodeSource, Coded, MOST_LISTED_VALUES, width_for};
@@ -24,6 +24,14 @@ const BLOCK_ROWS: usize = 16 * 1024;
 
 /// Largest size of the bitmap of occurring values, in bits per row.
 const MOST_BITS_A_ROW: u64 = 64;
+
+/// Most distinct values of a column that takes ranks although they are no narrower: a table with a
+/// few bytes for each stays in the first caches, while one for all values between would not.
+const MOST_SPARSE: usize = 8192;
+
+/// Average distance of the distinct values from which on they count as sparse. Dates that are written
+/// as numbers (19940103) have 33 numbers for each day.
+const SPARSE_GAPS: u64 = 8;
 
 /// Maps a value that is not NULL to its code, not counting the code of NULL.
 pub(super) enum Rank {
@@ -122,7 +130,8 @@ pub(super) fn choose(
         && let Some((values, rank)) = distinct(chunks, least, span, rows)
         && let Some(width) = width_for(values.len() as u64, nullable)
         && width <= CodeWidth::Two
-        && width.bytes() * rows + values.len() * native < current * rows
+        && (width.bytes() * rows + values.len() * native < current * rows
+            || width.bytes() <= current && is_sparse(values.len(), span, rows))
     {
         let integers: ArrayRef = Arc::new(Int64Array::from(values));
         return Ok(Some(Coded {
@@ -147,6 +156,12 @@ pub(super) fn choose(
             .map(|w| offset(0, w)),
         _ => None,
     })
+}
+
+/// Whether so few of the values in a span occur that tables by code, as joins and groups have them,
+/// should have no places for the others.
+fn is_sparse(values: usize, span: u64, rows: usize) -> bool {
+    values <= MOST_SPARSE && values <= rows / 16 && span / SPARSE_GAPS >= values as u64
 }
 
 /// Writes the codes of all chunks to `out`.
