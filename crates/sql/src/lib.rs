@@ -82,7 +82,7 @@ pub use run::{CollectedRows, Flow, NoRows, Outcome, Silent, Sink, StatementTimin
 pub use script::{Piece, is_whole, split};
 pub use session::{Loaded, SqlOptions, SqlSession};
 pub use sessions::SharedEngine;
-pub use source::{CsvOptions, Source};
+pub use source::{CsvOptions, Source, in_views, with_views};
 pub use staged::{Staged, staged};
 pub use statement::is_word;
 pub use whole_file::WholeFile;

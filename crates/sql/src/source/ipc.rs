@@ -3,7 +3,7 @@
 //! Files and streams are told apart by the magic number of files. Batches are copied into placed
 //! columns by the loader; the file is not mapped.
 
-use super::views::fitted;
+use super::views::in_views;
 use super::{Batches, FileSummary, SourceFormat, broken, unreadable};
 use crate::error::SqlError;
 use arrow::array::RecordBatch;
@@ -85,6 +85,6 @@ pub(super) fn read(path: &Path, schema: &SchemaRef) -> Result<Batches, SqlError>
     let (path, schema) = (path.to_owned(), Arc::clone(schema));
     Ok(Box::new(reader.map(move |batch| {
         let batch = batch.map_err(|e| broken(&path, SourceFormat::Ipc, e))?;
-        fitted(&batch, &schema).map_err(|e| broken(&path, SourceFormat::Ipc, e))
+        in_views(&batch, &schema).map_err(|e| broken(&path, SourceFormat::Ipc, e))
     })))
 }

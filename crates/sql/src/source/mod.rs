@@ -29,6 +29,7 @@ use std::sync::Arc;
 pub(crate) use declared::Declared;
 use declared::Shape;
 pub(crate) use fingerprint::Fingerprint;
+pub use views::{in_views, with_views};
 
 /// Rows per batch that is read.
 const BATCH_ROWS: usize = 64 * 1024;
@@ -252,7 +253,7 @@ impl Source {
         Ok(Source {
             path: path.to_owned(),
             kind,
-            schema: views::of_schema(read),
+            schema: with_views(read),
             array_bytes: parts.iter().map(|p| p.array_bytes).sum(),
             // `None` as soon as one part has no count.
             rows: parts.iter().map(|p| p.rows).sum(),
@@ -340,7 +341,7 @@ impl Source {
                 Some(shape) => shape.rows(&path, &batch?, &partitions)?,
                 None => batch?,
             };
-            views::fitted(&batch, &schema).map_err(|error| broken(&path, kind, error))
+            in_views(&batch, &schema).map_err(|error| broken(&path, kind, error))
         })))
     }
 

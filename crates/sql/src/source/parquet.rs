@@ -3,7 +3,7 @@
 //! The schema and row counts come from the footer. Columns of the old INT96 timestamps are checked
 //! by a second reader.
 
-use super::views::fitted;
+use super::views::in_views;
 use super::{BATCH_ROWS, Batches, FileSummary, SourceFormat, broken, int96, unreadable};
 use crate::error::SqlError;
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
@@ -102,6 +102,6 @@ pub(super) fn read(path: &Path, schema: &SchemaRef) -> Result<Batches, SqlError>
         if let Some(instants) = &mut instants {
             instants.check_next(&path)?;
         }
-        fitted(&batch, &schema).map_err(|e| broken(&path, SourceFormat::Parquet, e))
+        in_views(&batch, &schema).map_err(|e| broken(&path, SourceFormat::Parquet, e))
     })))
 }

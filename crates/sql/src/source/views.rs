@@ -9,7 +9,7 @@ use arrow::error::ArrowError;
 use std::sync::Arc;
 
 /// The columns of a table with those of `schema`, which its files have.
-pub(super) fn of_schema(schema: &SchemaRef) -> SchemaRef {
+pub fn with_views(schema: &SchemaRef) -> SchemaRef {
     let viewed = |field: &Arc<Field>| match view_of(field.data_type()) {
         Some(view) => Arc::new(field.as_ref().clone().with_data_type(view)),
         None => Arc::clone(field),
@@ -28,7 +28,10 @@ fn view_of(data_type: &DataType) -> Option<DataType> {
 
 /// Rows of a file with the columns of `schema`, which may be views, or have a type where the file
 /// has Null.
-pub(super) fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+///
+/// # Errors
+/// Arrow's, for columns that do not fit.
+pub fn in_views(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| {
         let has = column.data_type();
