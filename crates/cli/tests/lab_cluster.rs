@@ -41,7 +41,7 @@ executor() {
 }
 status() { tierloom cluster status --scheduler $S --json; }
 answers() {
-  for q in /queries/$1/*; do echo "== $(basename $q)"; tierloom cluster sql --scheduler $S --direct $2 --format csv "$(cat $q)"; done
+  for q in /queries/$1/*; do echo "== $(basename $q)"; tierloom cluster sql --scheduler $S --backend ballista --direct $2 --format csv "$(cat $q)"; done
 }
 "#;
 

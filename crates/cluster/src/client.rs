@@ -33,10 +33,10 @@ pub const DIRECT_BYTES: usize = 64 << 20;
 pub enum Backend {
     /// Apache Ballista: rows go through files (the shuffle), and one node does the whole final
     /// plan.
-    #[default]
     Ballista,
     /// DataFusion Distributed: nodes pass rows to each other as streams, by the keys of joins,
     /// groups and windows, and all of them do a part of the final plan.
+    #[default]
     Distributed,
 }
 

@@ -1,4 +1,4 @@
-//! SQL on the placed tables of several machines, with Apache Ballista as scheduler.
+//! SQL on the placed tables of several machines, with DataFusion Distributed or Apache Ballista.
 //!
 //! ```text
 //!   client     SQL ─ plan for one process ─ spread: node plans and a final plan ─► scheduler
@@ -8,8 +8,9 @@
 //! The client plans as one process would. `spread` finds the largest parts of the plan that each
 //! node can do on its own shards (joins with tables that every node has, joins of tables that are
 //! sharded by the key of the join, partial aggregation) and makes a leaf of each: a *node plan*.
-//! What is left becomes the *final plan*, one operator over the results of all nodes. Ballista sees
-//! leaves and that operator alone, so it cannot move rows of a table in another way.
+//! What is left becomes the *final plan*. For Ballista it is one operator over the results of all
+//! nodes; Ballista sees leaves and that operator alone, so it cannot move rows of a table in another
+//! way. DataFusion Distributed cuts it into stages that all nodes run, see `streams`.
 //!
 //! A shard is read where it lies or not at all: an executor that is asked for one it does not hold
 //! fails the statement.

@@ -14,7 +14,7 @@ use common::tierloom;
 use processes::{Cluster, HUNG, NOTICED, SF, self_signed, text_of};
 use std::time::{Duration, Instant};
 use tierloom_agent::Token;
-use tierloom_cluster::{ClusterClient, ClusterError, ClusterMap, DIRECT_BYTES, Layout};
+use tierloom_cluster::{Backend, ClusterClient, ClusterError, ClusterMap, DIRECT_BYTES, Layout};
 use tierloom_model::cluster::{Sent, tpch_spread};
 use tierloom_model::reference::work::Tpch;
 use tierloom_tpc::Benchmark;
@@ -407,10 +407,13 @@ fn statements_that_are_no_queries_and_tables_that_are_not_there_are_errors() {
 fn ends_of_statements_are_the_same_here_and_on_a_node() {
     let mut cluster = Cluster::start(2);
     cluster.load(&["ssb", "--sf", "0.01", "--shards", "5"]);
-    // The first has all work given out by the scheduler; with the second, nodes send too much.
-    for bytes in [0, 1] {
-        cluster.options.direct_bytes = bytes;
-        check_ssb(&cluster);
+    for backend in [Backend::Distributed, Backend::Ballista] {
+        cluster.options.backend = backend;
+        // With the first, nodes are given all work; with the second, they send too much.
+        for bytes in [0, 1] {
+            cluster.options.direct_bytes = bytes;
+            check_ssb(&cluster);
+        }
     }
     let sql = "SELECT lo_custkey, count(*) FROM lineorder GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3";
     let on_a_node = cluster.text(sql);
@@ -573,6 +576,7 @@ fn a_statement_that_is_stopped_ends_on_its_nodes_too() {
     cluster.load(&["ssb", "--sf", "0.01", "--shards", "4"]);
     let endless = "SELECT count(*) FROM part x, part y, lineorder z \
                    WHERE x.p_size * y.p_size + z.lo_quantity = -7";
+    cluster.options.backend = Backend::Ballista;
     for direct_bytes in [0, DIRECT_BYTES] {
         cluster.options.direct_bytes = direct_bytes;
         let start = Instant::now();

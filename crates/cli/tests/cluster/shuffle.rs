@@ -4,7 +4,7 @@
 use crate::processes::{Cluster, NOTICED};
 use std::process::Command;
 use std::time::Instant;
-use tierloom_cluster::ShuffleReport;
+use tierloom_cluster::{Backend, ShuffleReport};
 use tierloom_testing::checked_nothing;
 
 /// Joins facts by columns that are not those of their shards: rows of both come to one node.
@@ -26,10 +26,11 @@ fn cluster(size: &'static str) -> Option<Cluster> {
     cluster.load(&["tpch", "--sf", "0.01", "--shards", "4"]);
     // All work is given out by the scheduler, so that rows are passed on in files.
     cluster.options.direct_bytes = 0;
+    cluster.options.backend = Backend::Ballista;
     Some(cluster)
 }
 
-/// What nodes have reported of their shuffles when `seen` holds for the sum of their bytes.
+/// What nodes have reported of their shuffles when `seen` holds for the bytes of each.
 fn reports(cluster: &Cluster, seen: impl Fn(u64, u64) -> bool) -> Vec<ShuffleReport> {
     let of = |map: &tierloom_cluster::ClusterMap| {
         let states = map.nodes.values();
@@ -37,9 +38,8 @@ fn reports(cluster: &Cluster, seen: impl Fn(u64, u64) -> bool) -> Vec<ShuffleRep
         shuffles.collect::<Vec<_>>()
     };
     cluster.until(|map| {
-        let all = of(map);
-        let written = all.iter().map(|s| s.written_bytes).sum();
-        seen(written, all.iter().map(|s| s.checked_bytes).sum())
+        let mut all = of(map).into_iter();
+        all.all(|s| seen(s.written_bytes, s.checked_bytes))
     });
     of(&cluster.map())
 }

@@ -258,7 +258,11 @@ fn session(
         })
         .with_distributed_planner()
         // All tasks of a stage read their own parts of all inputs of a union.
-        .with_distributed_children_isolator_unions(false)?;
+        .with_distributed_children_isolator_unions(false)?
+        // One core compresses less than 10 Gbit/s.
+        .with_distributed_compression(None)?
+        // Nodes put operators of their own in, of which the client knows nothing.
+        .with_distributed_metrics_collection(false)?;
     Ok(builder.build())
 }
 

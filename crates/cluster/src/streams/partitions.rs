@@ -33,20 +33,21 @@ pub(super) fn in_partitions(
     let Some(aggregate) = node.downcast_ref::<AggregateExec>() else {
         return Ok(Transformed::no(node));
     };
-    if aggregate.group_expr().is_empty() {
-        return Ok(Transformed::no(node));
-    }
+    let grouped = !aggregate.group_expr().is_empty();
+    let merges = aggregate
+        .aggr_expr()
+        .iter()
+        .all(|f| f.order_bys().is_empty());
     let replaced = match aggregate.mode() {
-        AggregateMode::Final => by_key(aggregate, Arc::clone(aggregate.input()))?,
-        AggregateMode::Single | AggregateMode::SinglePartitioned
-            if aggregate
-                .aggr_expr()
-                .iter()
-                .all(|f| f.order_bys().is_empty()) =>
-        {
+        AggregateMode::Final if grouped => by_key(aggregate, Arc::clone(aggregate.input()))?,
+        AggregateMode::Single | AggregateMode::SinglePartitioned if merges => {
             let states = Arc::new(partial_step(aggregate)?);
             let last = final_step(aggregate, states)?;
-            by_key(&last, Arc::clone(last.input()))?
+            match grouped {
+                true => by_key(&last, Arc::clone(last.input()))?,
+                // Nodes send one row each.
+                false => Arc::new(last),
+            }
         }
         _ => return Ok(Transformed::no(node)),
     };

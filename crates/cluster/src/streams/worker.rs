@@ -13,7 +13,8 @@ use datafusion::execution::SessionState;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_distributed::grpc::{BoxCloneSyncChannel, create_worker_client};
 use datafusion_distributed::{
-    ChannelResolver, DistributedExt, Worker, WorkerChannel, WorkerQueryContext,
+    ChannelResolver, DistributedExt, Worker, WorkerChannel, WorkerPlanRewriteEvent,
+    WorkerPlanRewriteEventResponse, WorkerQueryContext,
 };
 use std::sync::Arc;
 use tierloom_corrections::functions_of_rules;
@@ -46,7 +47,7 @@ pub(crate) fn with_worker(routes: Routes, node: Arc<Node>, links: Arc<NodeLinks>
 
 /// The session of a part of a final plan on a node.
 fn session(
-    node: &Node,
+    node: &Arc<Node>,
     links: &Arc<NodeLinks>,
     codec: Arc<PlanCodec>,
     context: WorkerQueryContext,
@@ -55,12 +56,17 @@ fn session(
     let mut builder = context.builder;
     let config = builder.config().get_or_insert_default();
     *config = config.clone().with_batch_size(BATCH_ROWS);
+    let own = Arc::clone(node);
     let scalar = engine.scalar_functions().values().cloned();
     builder
         .with_scalar_functions(scalar.chain(functions_of_rules()).collect())
         .with_aggregate_functions(engine.aggregate_functions().values().cloned().collect())
         .with_window_functions(engine.window_functions().values().cloned().collect())
         .with_distributed_user_codec_arc(codec)
+        .with_distributed_worker_plan_rewrite_handler(move |event: WorkerPlanRewriteEvent<'_>| {
+            let plan = own.engine().with_big_operators(event.plan)?;
+            Ok(WorkerPlanRewriteEventResponse::new(plan))
+        })
         .with_distributed_channel_resolver(NodeChannels(Arc::clone(links)))
         .build()
 }

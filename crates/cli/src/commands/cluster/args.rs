@@ -97,7 +97,7 @@ pub struct ServedCluster {
     #[arg(
         long,
         value_name = "BACKEND",
-        default_value = "ballista",
+        default_value = "distributed",
         requires = "cluster",
         help_heading = "Cluster"
     )]
@@ -233,12 +233,12 @@ pub struct SqlArgs {
     /// Format of the rows: table, csv, json or jsonl
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub format: String,
-    /// Do the end of a query here if the nodes' part of it gives at most SIZE of rows, else on a
-    /// node; 0 to have the scheduler give out all work. With a token it is always done here
+    /// Do the end of a query here if the nodes' part of it gives at most SIZE of rows, else on the
+    /// nodes; 0 to have them do all work
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub direct: Bytes,
     /// What does the end of a query on the nodes
-    #[arg(long, value_name = "BACKEND", default_value = "ballista")]
+    #[arg(long, value_name = "BACKEND", default_value = "distributed")]
     pub backend: ClusterBackend,
     /// Print the time that each query took
     #[arg(long)]
