@@ -352,7 +352,9 @@ impl<'a> ClusterSession<'a> {
         is_lost: impl Fn(&ClusterMap) -> Option<String>,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> ClusterError {
-        let mut lost_since: Option<Instant> = None;
+        // A node that comes back as another process is there for a moment in between, so that
+        // times add up; those in which nothing was lost are taken off again.
+        let mut lost_for = Duration::ZERO;
         let mut looked = Instant::now();
         loop {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -364,19 +366,17 @@ impl<'a> ClusterSession<'a> {
             }
             let registry = self.link.registry.clone();
             let map = tokio::task::spawn_blocking(move || registry.map()).await;
+            let time = looked.elapsed();
             looked = Instant::now();
             let why = match map {
                 Ok(Ok(map)) => is_lost(&map),
                 Ok(Err(error)) => Some(error.to_string()),
                 Err(_) => None,
             };
-            match (why, lost_since) {
-                (Some(why), Some(since)) if since.elapsed() > LOST => {
-                    return ClusterError::Failed(why);
-                }
-                (Some(_), None) => lost_since = Some(Instant::now()),
-                (Some(_), Some(_)) => {}
-                (None, _) => lost_since = None,
+            match why {
+                Some(why) if lost_for + time > LOST => return ClusterError::Failed(why),
+                Some(_) => lost_for += time,
+                None => lost_for = lost_for.saturating_sub(time),
             }
         }
     }
