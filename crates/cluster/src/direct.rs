@@ -2,8 +2,7 @@
 
 use crate::access::Access;
 use crate::map::VERSION;
-use crate::node_service::{NODE_FIELD, VERSION_FIELD};
-use crate::scheduler::LARGEST_MESSAGE;
+use crate::wire::{LARGEST_MESSAGE, NODE_FIELD, VERSION_FIELD};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use arrow_flight::decode::FlightRecordBatchStream;

@@ -9,8 +9,8 @@
 //! node can do on its own shards (joins with tables that every node has, joins of tables that are
 //! sharded by the key of the join, partial aggregation) and makes a leaf of each: a *node plan*.
 //! What is left becomes the *final plan*. For Ballista it is one operator over the results of all
-//! nodes; Ballista sees leaves and that operator alone, so it cannot move rows of a table in another
-//! way. DataFusion Distributed cuts it into stages that all nodes run, see `streams`.
+//! nodes; Ballista sees leaves and that operator alone, so it cannot move rows of a table in
+//! another way. DataFusion Distributed cuts it into stages that all nodes run, see `streams`.
 //!
 //! A shard is read where it lies or not at all: an executor that is asked for one it does not hold
 //! fails the statement.
@@ -37,6 +37,7 @@ mod map;
 mod metrics;
 mod node;
 mod node_service;
+mod options;
 mod parts;
 mod plan;
 mod planner;
@@ -57,11 +58,12 @@ mod work_folder;
 
 pub use access::{Access, Guard};
 pub use benchmark::benchmark_tables;
-pub use client::{Answer, Backend, ClientOptions, ClusterClient, DIRECT_BYTES};
+pub use client::{Answer, ClusterClient};
 pub use error::ClusterError;
 pub use executor::{ExecutorOptions, run_executor};
 pub use logging::print_log;
 pub use map::{ClusterMap, HeldTable, Layout, NodeState, ShuffleReport, TableEntry, TableRequest};
+pub use options::{Backend, ClientOptions, DIRECT_BYTES};
 pub use scheduler::{SchedulerOptions, run_scheduler};
 pub use served::ClusterTables;
 pub use shuffle::ShufflePlace;

@@ -1,10 +1,10 @@
 //! What all statements of a client share: threads, connections, and the engine that plans.
 
-use crate::client::{Backend, ClientOptions};
 use crate::direct::NodeLinks;
 use crate::error::{ClusterError, While};
 use crate::http::RegistryClient;
 use crate::map::ClusterMap;
+use crate::options::{Backend, ClientOptions};
 use crate::planner::{ClusterPlanner, VisibleTables};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;

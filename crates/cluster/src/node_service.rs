@@ -6,8 +6,7 @@
 use crate::local::asked_for;
 use crate::map::VERSION;
 use crate::node::Node;
-use crate::scheduler::LARGEST_MESSAGE;
-use crate::wire::Message;
+use crate::wire::{LARGEST_MESSAGE, Message, NODE_FIELD, VERSION_FIELD};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow_flight::encode::FlightDataEncoderBuilder;
@@ -26,13 +25,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
-
-/// Name of the field in which a request carries [`VERSION`].
-pub(crate) const VERSION_FIELD: &str = "tierloom-version";
-
-/// Name of the field in which a request says which process it is for: another one may listen at
-/// the address of one that has ended.
-pub(crate) const NODE_FIELD: &str = "tierloom-node";
 
 /// Batches that wait to be sent; more work on a plan waits until its client reads.
 const WAITING: usize = 2;

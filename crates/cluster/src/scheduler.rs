@@ -7,6 +7,7 @@ use crate::functions::session_builder;
 use crate::http::{routes, scheduling_routes};
 use crate::policy::ByShard;
 use crate::registry::Registry;
+use crate::wire::LARGEST_MESSAGE;
 use ballista_core::serde::protobuf::UpdateTaskStatusParams;
 use ballista_core::serde::protobuf::job_status::Status;
 use ballista_core::serde::protobuf::scheduler_grpc_server::{SchedulerGrpc, SchedulerGrpcServer};
@@ -28,9 +29,6 @@ use tonic::service::RoutesBuilder;
 /// Seconds without a sign of life after which an executor counts as lost. More than
 /// [`crate::registry::SILENCE`]: what is given out again then must not go to the lost node.
 const EXECUTOR_TIMEOUT_S: u64 = 6;
-
-/// Bytes of a message that scheduler and executors accept.
-pub(crate) const LARGEST_MESSAGE: u32 = 256 << 20;
 
 /// Time between two looks whether it should stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);

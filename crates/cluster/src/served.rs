@@ -1,11 +1,11 @@
 //! The tables of a cluster for sessions that plan statements with an engine of their own, as those
 //! of a server: a query on such tables becomes one operator, which has the nodes do it.
 
-use crate::client::ClientOptions;
 use crate::error::ClusterError;
 use crate::explain::placement_of;
 use crate::link::Link;
 use crate::map::ClusterMap;
+use crate::options::ClientOptions;
 use crate::planner::VisibleTables;
 use crate::scan::ClusterTable;
 use crate::session::ClusterSession;

@@ -1,13 +1,13 @@
 //! One statement: planned here, cut for the nodes, run on them.
 
-use crate::client::Backend;
 use crate::direct::{NoAnswer, Question};
 use crate::error::ClusterError;
 use crate::explain::described;
 use crate::link::Link;
 use crate::map::ClusterMap;
 use crate::node_service::text_of;
-use crate::parts::parts_of;
+use crate::options::Backend;
+use crate::parts::{parts_of, question};
 use crate::planner::{ClusterPlanner, Planned, levels_of};
 use crate::registry::SILENCE;
 use crate::scan::with_inputs;
@@ -411,8 +411,8 @@ fn questions(plan: &NodePlan, map: &ClusterMap) -> Result<Vec<Question>, NoAnswe
     let schema = plan.plan.schema();
     let parts = parts_of(&plan.header, map).map_err(NoAnswer::Failed)?;
     let questions = parts.iter().map(|part| {
-        let question = part.question(&plan.header, &schema, &plan.bytes);
-        question.map_err(|e| NoAnswer::Failed(e.strip_backtrace()))
+        let asked = question(part, &plan.header, &schema, &plan.bytes);
+        asked.map_err(|e| NoAnswer::Failed(e.strip_backtrace()))
     });
     questions.collect()
 }

@@ -3,7 +3,7 @@
 
 use crate::codec::{Forwarded, PlanCodec};
 use crate::error::ClusterError;
-use crate::scheduler::LARGEST_MESSAGE;
+use crate::wire::LARGEST_MESSAGE;
 use arrow::array::RecordBatch;
 use ballista_core::config::{
     BALLISTA_CLIENT_GRPC_CONNECT_TIMEOUT_SECONDS,

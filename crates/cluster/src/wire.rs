@@ -1,15 +1,25 @@
 //! How our operators travel: a header as JSON, and bytes of a plan behind it.
 
 use crate::map::{Holders, schema_of};
-use crate::parts::Part;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 /// The first bytes of every message of this crate; messages of Ballista start otherwise.
 const MAGIC: &[u8; 8] = b"\xffTIERL\x01\n";
+
+/// Bytes of a message that scheduler and executors accept.
+pub(crate) const LARGEST_MESSAGE: u32 = 256 << 20;
+
+/// Name of the field in which a request carries the version.
+pub(crate) const VERSION_FIELD: &str = "tierloom-version";
+
+/// Name of the field in which a request says which process it is for: another one may listen at
+/// the address of one that has ended.
+pub(crate) const NODE_FIELD: &str = "tierloom-node";
 
 /// A table that a node plan reads.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -44,13 +54,35 @@ pub(crate) struct NodePlanHeader {
     pub shards: Vec<u32>,
 }
 
+/// The part of a node plan that one node does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PlanPart {
+    /// The node's name.
+    pub node: String,
+    /// Its process.
+    pub id: String,
+    /// Host and port where it answers.
+    pub address: String,
+    /// The shards that it reads; none if all tables are everywhere.
+    pub shards: Vec<u32>,
+}
+
+impl fmt::Display for PlanPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.shards.len() {
+            0 => write!(f, "{}", self.node),
+            count => write!(f, "{count} shards of {}", self.node),
+        }
+    }
+}
+
 /// The rows of a node plan, where they are needed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RowsHeader {
     /// What it reads.
     pub plan: NodePlanHeader,
     /// Who does what of it.
-    pub parts: Vec<Part>,
+    pub parts: Vec<PlanPart>,
     /// Streams that the rows come in.
     pub partitions: usize,
 }

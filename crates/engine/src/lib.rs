@@ -19,6 +19,7 @@ pub mod capture;
 mod coded;
 mod column;
 mod constant_keys;
+mod elsewhere;
 mod error;
 pub mod export;
 mod grouping_sets;

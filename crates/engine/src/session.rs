@@ -291,24 +291,6 @@ impl Engine {
         &self.context
     }
 
-    /// `plan`, which was planned elsewhere, with this engine's operators for large inputs in the
-    /// place of DataFusion's. Partitions and columns stay.
-    ///
-    /// # Errors
-    /// DataFusion's, from making operators.
-    pub fn with_big_operators(
-        &self,
-        mut plan: Arc<dyn ExecutionPlan>,
-    ) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
-        let state = self.context.state();
-        for rule in state.physical_optimizers() {
-            if BIG_OPERATORS.contains(&rule.name()) {
-                plan = rule.optimize(plan, state.config_options())?;
-            }
-        }
-        Ok(plan)
-    }
-
     /// Registers `table` under its name; scans read it in place.
     ///
     /// # Errors
@@ -531,15 +513,6 @@ impl Drop for Engine {
         stack::with(stack::most_levels(), || self.plans.clear());
     }
 }
-
-/// Names of the rules for large inputs.
-const BIG_OPERATORS: [&str; 5] = [
-    "tierloom_running_windows",
-    "tierloom_window_tops",
-    "tierloom_big_sorts",
-    "big_join",
-    "big_aggregate",
-];
 
 fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::SessionState {
     let mut config = SessionConfig::new()

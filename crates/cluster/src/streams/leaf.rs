@@ -1,8 +1,8 @@
 //! The rows of a node plan, where they are needed.
 
 use crate::direct::{NoAnswer, NodeLinks};
-use crate::parts::Part;
-use crate::wire::{Header, Message, RowsHeader};
+use crate::parts::question;
+use crate::wire::{Header, Message, PlanPart, RowsHeader};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -59,7 +59,7 @@ impl NodeRowsExec {
     }
 
     /// Who does what.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[PlanPart] {
         &self.header.parts
     }
 
@@ -69,7 +69,7 @@ impl NodeRowsExec {
     }
 
     /// The same with `parts` alone, in `partitions` partitions.
-    pub fn of(&self, parts: Vec<Part>, partitions: usize) -> Self {
+    pub fn of(&self, parts: Vec<PlanPart>, partitions: usize) -> Self {
         let header = RowsHeader {
             parts,
             partitions,
@@ -95,11 +95,11 @@ impl NodeRowsExec {
     }
 
     /// The rows of another node's part, which are held in memory until they are read.
-    fn asked(&self, part: &Part) -> Result<SendableRecordBatchStream> {
-        let question = part.question(&self.header.plan, &self.schema, &self.plan)?;
+    fn asked(&self, part: &PlanPart) -> Result<SendableRecordBatchStream> {
+        let asked = question(part, &self.header.plan, &self.schema, &self.plan)?;
         let links = Arc::clone(&self.links);
         let rows = async move {
-            let rows = links.ask(question, &AtomicUsize::new(usize::MAX)).await;
+            let rows = links.ask(asked, &AtomicUsize::new(usize::MAX)).await;
             let rows = rows.map_err(|why| match why {
                 NoAnswer::Failed(text) => DataFusionError::Execution(text),
                 NoAnswer::TooMany => DataFusionError::Execution("too many rows".into()),
@@ -170,7 +170,7 @@ impl DisplayAs for NodeRowsExec {
             .iter()
             .map(|t| t.name.as_str())
             .collect();
-        let parts: Vec<String> = self.header.parts.iter().map(Part::to_string).collect();
+        let parts: Vec<String> = self.header.parts.iter().map(PlanPart::to_string).collect();
         write!(
             f,
             "NodeRowsExec: tables=[{}], parts=[{}]",

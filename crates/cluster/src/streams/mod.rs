@@ -16,11 +16,11 @@ pub(crate) use worker::with_worker;
 use crate::codec::{Forwarded, PlanCodec};
 use crate::direct::NodeLinks;
 use crate::map::ClusterMap;
-use crate::parts::{Part, parts_of};
+use crate::parts::parts_of;
 use crate::planner::ClusterPlanner;
 use crate::scan::with_inputs;
 use crate::spread::{NodePlan, without_marks};
-use crate::wire::RowsHeader;
+use crate::wire::{PlanPart, RowsHeader};
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
@@ -82,7 +82,7 @@ impl Workers {
     }
 
     /// The parts that each of `tasks` tasks reads: its own, if there is one for each node.
-    fn divided(&self, parts: &[Part], tasks: usize) -> Vec<Vec<Part>> {
+    fn divided(&self, parts: &[PlanPart], tasks: usize) -> Vec<Vec<PlanPart>> {
         let mut divided = vec![Vec::new(); tasks];
         for part in parts {
             let task = self.names.get(&part.node).copied().unwrap_or(0);

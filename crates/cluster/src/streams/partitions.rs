@@ -58,8 +58,8 @@ pub(super) fn in_partitions(
     })
 }
 
-/// Whether fewer bytes move if the smaller side goes to all nodes as a whole than if rows of both go
-/// to the node of their key. The optimizer makes the smaller side the left one.
+/// Whether fewer bytes move if the smaller side goes to all nodes as a whole than if rows of both
+/// go to the node of their key. The optimizer makes the smaller side the left one.
 fn is_sent_whole(join: &HashJoinExec, nodes: usize) -> Result<bool> {
     let context = StatisticsContext::new();
     let bytes = |side: &Arc<dyn ExecutionPlan>| {

@@ -27,10 +27,10 @@ use url::Url;
 /// Rows per batch between nodes, as on them.
 pub(super) const BATCH_ROWS: usize = 16 * 1024;
 
-/// `routes` and the service with which `node` takes part in final plans; `links` lead to the others.
+/// `routes` and the service with which `node` takes part in final plans; `links` lead to others.
 pub(crate) fn with_worker(routes: Routes, node: Arc<Node>, links: Arc<NodeLinks>) -> Routes {
     let runtime = node.engine().context().runtime_env();
-    let reader = OnNode {
+    let reader = RowsReader {
         node: Arc::clone(&node),
         links: Arc::clone(&links),
     };
@@ -73,12 +73,12 @@ fn session(
 
 /// Reads rows of node plans as operators of this node.
 #[derive(Debug)]
-struct OnNode {
+struct RowsReader {
     node: Arc<Node>,
     links: Arc<NodeLinks>,
 }
 
-impl PlanReader for OnNode {
+impl PlanReader for RowsReader {
     fn operator(
         &self,
         message: Message,

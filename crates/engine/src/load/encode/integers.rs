@@ -29,8 +29,8 @@ const MOST_BITS_A_ROW: u64 = 64;
 /// few bytes for each stays in the first caches, while one for all values between would not.
 const MOST_SPARSE: usize = 8192;
 
-/// Average distance of the distinct values from which on they count as sparse. Dates that are written
-/// as numbers (19940103) have 33 numbers for each day.
+/// Average distance of the distinct values from which on they count as sparse. Dates that are
+/// written as numbers (19940103) have some 28 numbers for each day.
 const SPARSE_GAPS: u64 = 8;
 
 /// Maps a value that is not NULL to its code, not counting the code of NULL.
