@@ -544,18 +544,23 @@ fn a_lost_executor_of_a_cluster_with_a_token_is_an_error_in_time() {
     cluster.load(&["ssb", "--sf", "0.01", "--shards", "4"]);
     let sql = "SELECT sum(lo_revenue) FROM lineorder";
     let before = cluster.text(sql);
-    cluster.executors[1].kill();
-    let asked = Instant::now();
-    let error = cluster.answer(sql).expect_err("half of the rows are lost");
-    let text = error.to_string();
-    assert!(text.contains("shard 2 of lineorder"), "{text}");
-    assert!(text.contains("b (does not answer)"), "{text}");
-    assert!(asked.elapsed() < NOTICED, "{:?}: {text}", asked.elapsed());
+    lose_b(&mut cluster, sql, "shard 2 of lineorder");
     cluster.restart(1, "b");
     cluster.until(|map| map.usable("lineorder").is_ok());
     assert_eq!(cluster.text(sql), before);
     keep_shards_without_scheduler(&mut cluster);
     assert_eq!(cluster.text(sql), before);
+}
+
+/// Kills the second executor, without which `sql` is one error in time that names `shard` and node.
+fn lose_b(cluster: &mut Cluster, sql: &str, shard: &str) {
+    cluster.executors[1].kill();
+    let asked = Instant::now();
+    let error = cluster.answer(sql).expect_err("half of the rows are lost");
+    let text = error.to_string();
+    assert!(text.contains(shard), "{text}");
+    assert!(text.contains("b (does not answer)"), "{text}");
+    assert!(asked.elapsed() < NOTICED, "{:?}: {text}", asked.elapsed());
 }
 
 /// Takes the scheduler away for so long that an executor that starts would give up: those that have
