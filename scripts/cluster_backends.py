@@ -9,9 +9,9 @@ Markdown table with one process beside them.
 
 Needs a tierloom with the feature `cluster`. A time begins with the text of a statement and ends
 with its rows in the client; the first of each series, which makes plans and connections, is left
-out. Ways take turns within each round, after one process, whose tables are gone then. Bytes are those that the loopback interface carried for one
-statement, all processes together: other programs should not use it meanwhile. Answers are compared
-with those of one process, numbers to four digits.
+out. Ways take turns within each round, after one process, whose tables are gone then. Bytes are
+those that the loopback interface carried for one statement, all processes together: other programs
+should not use it meanwhile. Answers are compared with those of one process, numbers to four digits.
 """
 
 import argparse
@@ -51,6 +51,8 @@ def arguments(given=None):
     parser.add_argument("--ways", default=",".join(WAYS), help="%(default)s")
     parser.add_argument("--tierloom", type=Path, default=ROOT / "target" / "release" / "tierloom")
     options = parser.parse_args(given)
+    # Processes of a cluster have another working directory.
+    options.tierloom = options.tierloom.resolve()
     options.ways = [way.strip() for way in options.ways.split(",")]
     if unknown := set(options.ways) - set(WAYS):
         parser.error(f"no way {', '.join(sorted(unknown))}; there are {', '.join(WAYS)}")

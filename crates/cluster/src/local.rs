@@ -31,7 +31,7 @@ use tierloom_engine::star::notes;
 use tierloom_sql::with_pauses;
 
 /// Rows per batch and morsel on a node.
-const BATCH_ROWS: usize = 16 * 1024;
+pub(crate) const BATCH_ROWS: usize = 16 * 1024;
 
 /// Reads node plans and final plans as operators of this node.
 #[derive(Debug)]

@@ -22,13 +22,10 @@ pub(crate) fn parts_of(header: &NodePlanHeader, map: &ClusterMap) -> Result<Vec<
             .into_iter()
             .map(|index| header.shards[index])
             .collect();
-        let alive = || map.nodes.iter().filter(|(_, state)| state.alive);
-        let nodes = match header.tables.is_empty() {
-            true => Some(alive().map(|(name, _)| name.clone()).collect()),
-            false => able(header, &shards.iter().copied().collect(), map),
+        let node = match able(header, &shards.iter().copied().collect(), map) {
+            Some(nodes) => nodes.first().and_then(|name| map.nodes.get_key_value(name)),
+            None => map.nodes.iter().find(|(_, state)| state.alive),
         };
-        let node = nodes.and_then(|nodes: Vec<String>| nodes.into_iter().next());
-        let node = node.and_then(|name| map.nodes.get_key_value(&name));
         let Some((name, state)) = node else {
             let names: Vec<&str> = header.tables.iter().map(|t| t.name.as_str()).collect();
             let part = shards

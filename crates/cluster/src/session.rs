@@ -12,7 +12,7 @@ use crate::planner::{ClusterPlanner, Planned, levels_of};
 use crate::registry::SILENCE;
 use crate::scan::with_inputs;
 use crate::spread::{Distributed, NodePlan};
-use crate::streams::{rows_on_all_nodes, stages_text};
+use crate::streams::Stages;
 use crate::through_scheduler::{job_name, through_scheduler};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -222,8 +222,7 @@ impl<'a> ClusterSession<'a> {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Vec<RecordBatch>, ClusterError> {
         let direct = self.link.most_bytes > 0 && plan.has_small_results();
-        let distributed = self.link.backend == Backend::Distributed;
-        let only_rows = distributed && plan.last.is_none();
+        let only_rows = plan.last.is_none() && self.link.backend == Backend::Distributed;
         if direct || only_rows || !self.link.has_scheduling {
             // Connections of the client notice by themselves that a node does not answer.
             let answer = self.unless(|now| lost(plan, now), stop, self.asked(plan, map))?;
@@ -231,15 +230,15 @@ impl<'a> ClusterSession<'a> {
                 return Ok(rows);
             }
         }
-        if let Some(last) = plan.last.as_ref().filter(|_| distributed) {
-            let is_lost = |now: &ClusterMap| lost(plan, now).or_else(|| gone(map, now));
-            let work = rows_on_all_nodes(&self.planner, &self.link.nodes, last, &plan.nodes, map);
-            let work = work.map_err(|e| ClusterError::Failed(text_of(&e)));
-            return self.unless(is_lost, stop, work);
+        let is_lost = |now: &ClusterMap| lost(plan, now).or_else(|| gone(map, now));
+        if let Some(last) = self.ended_by_all(plan) {
+            let stages = Stages::of(&self.planner, &self.link.nodes, last, &plan.nodes, map);
+            let rows = stages.and_then(Stages::rows);
+            let rows = rows.map_err(|e| ClusterError::Failed(text_of(&e)));
+            return self.unless(is_lost, stop, rows);
         }
         let job = job_name();
         let work = through_scheduler(self.link.registry.url(), &plan.plan, &job);
-        let is_lost = |now: &ClusterMap| lost(plan, now).or_else(|| gone(map, now));
         let done = self.unless(is_lost, stop, work);
         if done.is_err() {
             // Nobody waits for its tasks any more. A scheduler that does not answer has lost them.
@@ -248,22 +247,22 @@ impl<'a> ClusterSession<'a> {
         done
     }
 
+    /// The final plan, if all nodes do it.
+    fn ended_by_all<'p>(&self, plan: &'p Distributed) -> Option<&'p Arc<dyn ExecutionPlan>> {
+        let last = plan.last.as_ref();
+        last.filter(|_| self.link.backend == Backend::Distributed)
+    }
+
     /// A plan as text, with the stages of its final plan if all nodes do it.
     pub fn described(&self, plan: &Distributed) -> Result<String, ClusterError> {
-        let distributed = self.link.backend == Backend::Distributed;
-        let Some(last) = plan.last.as_ref().filter(|_| distributed) else {
+        let Some(last) = self.ended_by_all(plan) else {
             return Ok(described(plan, &self.map, None));
         };
-        let stages = stages_text(
-            &self.planner,
-            &self.link.nodes,
-            last,
-            &plan.nodes,
-            &self.map,
-        );
+        let (links, nodes) = (&self.link.nodes, &plan.nodes);
+        let stages = Stages::of(&self.planner, links, last, nodes, &self.map);
         let stages = stages.map_err(|e| ClusterError::Failed(text_of(&e)));
         let stages = self.link.wait_for(stages)?;
-        Ok(described(plan, &self.map, Some(&stages)))
+        Ok(described(plan, &self.map, Some(&stages.text())))
     }
 
     /// Waits for `work` as long as nothing `is_lost` that it needs.

@@ -12,6 +12,7 @@
 pub mod adapt;
 pub mod answer;
 mod anti_joins;
+mod big_operators;
 mod big_sort;
 pub mod bigjoin;
 pub mod breakdown;
@@ -62,7 +63,7 @@ pub use provider::PlacedTableProvider;
 pub use scan::PlacedScanExec;
 pub use session::{Engine, EngineOptions, Execution, PlannedQuery, WORKER_NAME};
 pub use star_order::StarJoinOrder;
-pub use steps::{final_step, partial_step};
+pub use steps::{final_step, final_step_by_key, partial_step};
 pub use system_table::{SystemRows, SystemTable};
 pub use table::{PlacedTable, Staging};
 pub use wait::Waiter;

@@ -6,8 +6,8 @@
 
 use crate::EngineError;
 use crate::anti_joins::AntiJoinsByNulls;
-use crate::big_sort::BigSorts;
-use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
+use crate::big_operators::big_operators;
+use crate::bigjoin::{BigAggregateOptions, BigJoinOptions};
 use crate::constant_keys::ConstantKeys;
 use crate::grouping_sets::GroupingSets;
 use crate::join_order::{JoinOrder, JoinOrderOptions};
@@ -17,7 +17,6 @@ use crate::planning;
 use crate::provider::PlacedTableProvider;
 use crate::quick_rules;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
-use crate::running_window::{RunningWindows, WindowTops};
 use crate::runtime_filter::RuntimeFilters;
 use crate::semi_joins::SemiJoinsDown;
 use crate::shared_subplans::SharedSubplans;
@@ -85,6 +84,14 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
+    /// The rules for large inputs, if there are any.
+    pub(crate) fn big_operators(&self) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+        match self.tuned && self.big_tables {
+            true => big_operators(&self.big_joins, &self.big_aggregates),
+            false => Vec::new(),
+        }
+    }
+
     /// Tierloom's defaults for `threads` workers.
     pub fn tuned(threads: usize) -> Self {
         // 16,384 rows of four bytes are 64 KiB per column: a batch of one query's columns stays in
@@ -541,15 +548,8 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         insert_before(&mut physical.rules, EarlyStarJoins::BEFORE, early);
         builder = builder.with_physical_optimizer_rule(Arc::new(StarJoinRule));
     }
-    if options.tuned && options.big_tables {
-        builder = builder
-            .with_physical_optimizer_rule(Arc::new(RunningWindows))
-            .with_physical_optimizer_rule(Arc::new(WindowTops))
-            .with_physical_optimizer_rule(Arc::new(BigSorts))
-            .with_physical_optimizer_rule(Arc::new(BigJoinRule::new(options.big_joins.clone())))
-            .with_physical_optimizer_rule(Arc::new(BigAggregateRule::new(
-                options.big_aggregates.clone(),
-            )));
+    for rule in options.big_operators() {
+        builder = builder.with_physical_optimizer_rule(rule);
     }
     if options.tuned && options.runtime_filters {
         builder = builder.with_physical_optimizer_rule(Arc::new(RuntimeFilters));

@@ -30,8 +30,28 @@ pub fn final_step(
     aggregate: &AggregateExec,
     input: Arc<dyn ExecutionPlan>,
 ) -> Result<AggregateExec> {
+    last_step(AggregateMode::Final, aggregate, input)
+}
+
+/// Same as [`final_step`] over states that are partitioned by the groups. `aggregate` may be a
+/// final step itself.
+///
+/// # Errors
+/// Same as [`final_step`].
+pub fn final_step_by_key(
+    aggregate: &AggregateExec,
+    input: Arc<dyn ExecutionPlan>,
+) -> Result<AggregateExec> {
+    last_step(AggregateMode::FinalPartitioned, aggregate, input)
+}
+
+fn last_step(
+    mode: AggregateMode,
+    aggregate: &AggregateExec,
+    input: Arc<dyn ExecutionPlan>,
+) -> Result<AggregateExec> {
     let last = AggregateExec::try_new(
-        AggregateMode::Final,
+        mode,
         Arc::new(aggregate.group_expr().as_final()),
         aggregate.aggr_expr().to_vec(),
         aggregate.filter_expr().to_vec(),

@@ -1,9 +1,8 @@
 //! Final plans on all nodes, which pass rows to each other as streams.
 
-use super::{check, check_ssb, lose_b};
-use crate::processes::{Cluster, HUNG, NOTICED, text_of};
-use std::time::Instant;
-use tierloom_cluster::{Backend, ClusterError};
+use super::{check, check_ssb, lose_b, stop_at_work};
+use crate::processes::{Cluster, text_of};
+use tierloom_cluster::Backend;
 use tierloom_tpc::Benchmark;
 
 /// A cluster whose statements are all finished by its nodes together.
@@ -106,16 +105,5 @@ fn a_statement_that_is_stopped_while_all_nodes_work_ends_on_them() {
     // Rows of two facts that meet by no key: in the final plan, not in node plans.
     let endless = "SELECT count(*) FROM lineorder x, lineorder y, part z \
                    WHERE x.lo_quantity * y.lo_quantity + z.p_size = -7";
-    let before = cluster.worked();
-    let start = Instant::now();
-    let stopped = cluster.client().run(endless, &|| {
-        cluster.worked() > before + std::time::Duration::from_millis(500) || start.elapsed() > HUNG
-    });
-    assert!(
-        matches!(stopped, Err(ClusterError::Interrupted)),
-        "{stopped:?}"
-    );
-    assert!(start.elapsed() < HUNG);
-    cluster.until_idle(NOTICED);
-    assert!(cluster.text("SELECT count(*) FROM lineorder").len() > 5);
+    stop_at_work(&cluster, endless);
 }

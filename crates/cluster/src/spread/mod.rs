@@ -27,6 +27,7 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, displayable, replace_children_if_necessary};
+pub(crate) use place::states_merge;
 use place::{Place, place_of};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -229,7 +230,7 @@ impl Cutter {
             aggregate.mode(),
             AggregateMode::Single | AggregateMode::SinglePartitioned
         );
-        if !single || !place::states_merge(aggregate) {
+        if !single || !states_merge(aggregate) {
             return Ok(None);
         }
         let place = place_of(aggregate.input())?;

@@ -213,7 +213,7 @@ fn joined(left: Place, right: Place, kind: JoinType, width: usize, by_key: bool)
 }
 
 /// Whether the states of an aggregation may be merged in any order.
-pub(super) fn states_merge(aggregate: &AggregateExec) -> bool {
+pub(crate) fn states_merge(aggregate: &AggregateExec) -> bool {
     let mut functions = aggregate.aggr_expr().iter();
     functions.all(|function| function.order_bys().is_empty())
 }

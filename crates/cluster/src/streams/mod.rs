@@ -15,6 +15,7 @@ pub(crate) use worker::with_worker;
 
 use crate::codec::{Forwarded, PlanCodec};
 use crate::direct::NodeLinks;
+use crate::local::BATCH_ROWS;
 use crate::map::ClusterMap;
 use crate::parts::parts_of;
 use crate::planner::ClusterPlanner;
@@ -42,7 +43,7 @@ use std::sync::Arc;
 use tierloom_corrections::Walk;
 use tierloom_sql::with_pauses;
 use url::Url;
-use worker::{BATCH_ROWS, NodeChannels};
+use worker::NodeChannels;
 
 /// The nodes that take part, in the order of their names, which is that of tasks.
 #[derive(Debug, Clone)]
@@ -98,65 +99,56 @@ impl WorkerResolver for Workers {
     }
 }
 
-/// The rows of the final plan `last` over the node plans `nodes`.
-///
-/// # Errors
-/// DataFusion's, from planning and from nodes; connections that are lost say so.
-pub(crate) async fn rows_on_all_nodes(
-    planner: &ClusterPlanner,
-    links: &Arc<NodeLinks>,
-    last: &Arc<dyn ExecutionPlan>,
-    nodes: &[NodePlan],
-    map: &ClusterMap,
-) -> Result<Vec<RecordBatch>> {
-    let (plan, state) = in_stages(planner, links, last, nodes, map).await?;
-    collect(plan, state.task_ctx()).await
+/// A final plan in stages, and the session that runs it.
+pub(crate) struct Stages {
+    plan: Arc<dyn ExecutionPlan>,
+    session: SessionState,
 }
 
-/// The stages of the final plan `last` over the node plans `nodes`, as text.
-///
-/// # Errors
-/// DataFusion's, from planning.
-pub(crate) async fn stages_text(
-    planner: &ClusterPlanner,
-    links: &Arc<NodeLinks>,
-    last: &Arc<dyn ExecutionPlan>,
-    nodes: &[NodePlan],
-    map: &ClusterMap,
-) -> Result<String> {
-    let (plan, _) = in_stages(planner, links, last, nodes, map).await?;
-    Ok(display_plan_ascii(plan.as_ref(), false))
-}
+impl Stages {
+    /// Those of the final plan `last` over the node plans `nodes`, on the nodes of `map`.
+    ///
+    /// # Errors
+    /// DataFusion's, from planning; a shard that no live node has.
+    pub async fn of(
+        planner: &ClusterPlanner,
+        links: &Arc<NodeLinks>,
+        last: &Arc<dyn ExecutionPlan>,
+        nodes: &[NodePlan],
+        map: &ClusterMap,
+    ) -> Result<Self> {
+        let workers = Workers::of(map)?;
+        let plan = over_nodes(last, nodes, map, links, workers.partitions())?;
+        let plan = plan
+            .up(&mut |node| in_partitions(node, workers.count()))
+            .data()?;
+        let session = of_one_node(planner, &workers);
+        let optimizer = DefaultPhysicalPlanner::default();
+        let plan = optimizer.optimize_physical_plan(plan, &session, |_, _| {})?;
+        let plan = plan.up(&mut without_marks).data()?;
+        let plan = plan.up(&mut sorted_by_all_keys).data()?;
+        let session = of_all_nodes(session, links, &workers, with_pauses(plan)?)?;
+        let nothing = LogicalPlan::EmptyRelation(EmptyRelation {
+            produce_one_row: false,
+            schema: Arc::new(DFSchema::empty()),
+        });
+        let planner = session.query_planner();
+        let plan = planner.create_physical_plan(&nothing, &session).await?;
+        Ok(Stages { plan, session })
+    }
 
-/// The final plan in stages, and the session that runs it.
-async fn in_stages(
-    planner: &ClusterPlanner,
-    links: &Arc<NodeLinks>,
-    last: &Arc<dyn ExecutionPlan>,
-    nodes: &[NodePlan],
-    map: &ClusterMap,
-) -> Result<(Arc<dyn ExecutionPlan>, SessionState)> {
-    let workers = Workers::of(map)?;
-    let plan = over_nodes(last, nodes, map, links, workers.partitions())?;
-    let state = session(planner, links, &workers, None)?;
-    let plan = plan
-        .up(&mut |node| in_partitions(node, workers.count()))
-        .data()?;
-    let optimizer = DefaultPhysicalPlanner::default();
-    let plan = optimizer.optimize_physical_plan(plan, &state, |_, _| {})?;
-    let plan = plan.up(&mut without_marks).data()?;
-    let plan = plan.up(&mut sorted_by_all_keys).data()?;
-    let plan = with_pauses(plan)?;
-    let state = session(planner, links, &workers, Some(plan))?;
-    let nothing = LogicalPlan::EmptyRelation(EmptyRelation {
-        produce_one_row: false,
-        schema: Arc::new(DFSchema::empty()),
-    });
-    let plan = state
-        .query_planner()
-        .create_physical_plan(&nothing, &state)
-        .await?;
-    Ok((plan, state))
+    /// Its rows.
+    ///
+    /// # Errors
+    /// DataFusion's, from nodes; connections that are lost say so.
+    pub async fn rows(self) -> Result<Vec<RecordBatch>> {
+        collect(self.plan, self.session.task_ctx()).await
+    }
+
+    /// The stages as text.
+    pub fn text(&self) -> String {
+        display_plan_ascii(self.plan.as_ref(), false)
+    }
 }
 
 /// The final plan with the rows of node plans as leaves.
@@ -203,14 +195,8 @@ impl QueryPlanner for Made {
     }
 }
 
-/// The session that cuts `plan` into stages and runs them; without a plan, one that optimizes it
-/// for the partitions of one node.
-fn session(
-    planner: &ClusterPlanner,
-    links: &Arc<NodeLinks>,
-    workers: &Workers,
-    plan: Option<Arc<dyn ExecutionPlan>>,
-) -> Result<SessionState> {
+/// A session that optimizes a plan for the partitions of one node.
+fn of_one_node(planner: &ClusterPlanner, workers: &Workers) -> SessionState {
     let state = planner.engine().context().state();
     let mut config = state
         .config()
@@ -224,12 +210,19 @@ fn session(
     options.optimizer.repartition_joins = true;
     options.optimizer.repartition_sorts = true;
     options.optimizer.repartition_windows = true;
-    let builder = SessionStateBuilder::new_from_existing(state).with_config(config);
-    let Some(plan) = plan else {
-        return Ok(builder.build());
-    };
+    let builder = SessionStateBuilder::new_from_existing(state);
+    builder.with_config(config).build()
+}
+
+/// The session that cuts `plan` into stages and runs them, with the settings of `session`.
+fn of_all_nodes(
+    session: SessionState,
+    links: &Arc<NodeLinks>,
+    workers: &Workers,
+    plan: Arc<dyn ExecutionPlan>,
+) -> Result<SessionState> {
     let (counted, divided, routed) = (workers.clone(), workers.clone(), workers.clone());
-    let builder = builder
+    let builder = SessionStateBuilder::new_from_existing(session)
         .with_query_planner(Arc::new(Made(plan)))
         .with_distributed_worker_resolver(workers.clone())
         .with_distributed_channel_resolver(NodeChannels(Arc::clone(links)))

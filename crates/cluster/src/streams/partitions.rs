@@ -1,5 +1,6 @@
 //! Operators that were planned for one partition, as they are for several on several nodes.
 
+use crate::spread::states_merge;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_expr::utils::collect_columns;
@@ -12,7 +13,7 @@ use datafusion::physical_plan::{
     ExecutionPlan, PhysicalExpr, StatisticsArgs, StatisticsContext, replace_children_if_necessary,
 };
 use std::sync::Arc;
-use tierloom_engine::{final_step, partial_step};
+use tierloom_engine::{final_step, final_step_by_key, partial_step};
 
 /// Groups in partitions by their key, and joins as moves fewer bytes between `nodes` nodes.
 pub(super) fn in_partitions(
@@ -34,26 +35,23 @@ pub(super) fn in_partitions(
         return Ok(Transformed::no(node));
     };
     let grouped = !aggregate.group_expr().is_empty();
-    let merges = aggregate
-        .aggr_expr()
-        .iter()
-        .all(|f| f.order_bys().is_empty());
     let replaced = match aggregate.mode() {
-        AggregateMode::Final if grouped => by_key(aggregate, Arc::clone(aggregate.input()))?,
-        AggregateMode::Single | AggregateMode::SinglePartitioned if merges => {
+        AggregateMode::Final if grouped => {
+            final_step_by_key(aggregate, Arc::clone(aggregate.input()))?
+        }
+        AggregateMode::Single | AggregateMode::SinglePartitioned if states_merge(aggregate) => {
             let states = Arc::new(partial_step(aggregate)?);
-            let last = final_step(aggregate, states)?;
             match grouped {
-                true => by_key(&last, Arc::clone(last.input()))?,
+                true => final_step_by_key(aggregate, states)?,
                 // Nodes send one row each.
-                false => Arc::new(last),
+                false => final_step(aggregate, states)?,
             }
         }
         _ => return Ok(Transformed::no(node)),
     };
     // Operators above were planned with these columns.
     Ok(match replaced.schema() == node.schema() {
-        true => Transformed::yes(replaced),
+        true => Transformed::yes(Arc::new(replaced)),
         false => Transformed::no(node),
     })
 }
@@ -78,19 +76,6 @@ fn is_sent_whole(join: &HashJoinExec, nodes: usize) -> Result<bool> {
         return Ok(false);
     };
     Ok(left.min(right).saturating_mul(nodes - 1) <= left.max(right))
-}
-
-/// The last step of an aggregation, for states that are partitioned by the groups.
-fn by_key(last: &AggregateExec, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let by_key = AggregateExec::try_new(
-        AggregateMode::FinalPartitioned,
-        Arc::new(last.group_expr().clone()),
-        last.aggr_expr().to_vec(),
-        last.filter_expr().to_vec(),
-        input,
-        last.input_schema(),
-    )?;
-    Ok(Arc::new(by_key.with_limit_options(last.limit_options())))
 }
 
 /// The partition keys of a window operator.

@@ -3,10 +3,10 @@
 use super::leaf::NodeRowsExec;
 use crate::codec::{PlanCodec, PlanReader};
 use crate::direct::NodeLinks;
-use crate::local::part_of;
+use crate::local::{BATCH_ROWS, part_of};
 use crate::map::VERSION;
 use crate::node::Node;
-use crate::wire::{Header, Message, RowsHeader};
+use crate::wire::{Header, Message};
 use async_trait::async_trait;
 use datafusion::common::{DataFusionError, Result, Statistics, exec_datafusion_err, internal_err};
 use datafusion::execution::SessionState;
@@ -23,9 +23,6 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tower::ServiceExt;
 use url::Url;
-
-/// Rows per batch between nodes, as on them.
-pub(super) const BATCH_ROWS: usize = 16 * 1024;
 
 /// `routes` and the service with which `node` takes part in final plans; `links` lead to others.
 pub(crate) fn with_worker(routes: Routes, node: Arc<Node>, links: Arc<NodeLinks>) -> Routes {
@@ -89,14 +86,15 @@ impl PlanReader for RowsReader {
             schema,
             plan,
         } = message;
-        let header = match (header, inputs) {
+        let mut header = match (header, inputs) {
             (Header::Rows(header), []) => header,
             (Header::Pieces, [input]) => return Ok(in_pieces(Arc::clone(input))),
             _ => return internal_err!("a part of a final plan came with another plan inside"),
         };
         let name = self.node.name();
-        let (here, others): (Vec<_>, Vec<_>) =
-            header.parts.into_iter().partition(|part| part.node == name);
+        let parts = std::mem::take(&mut header.parts).into_iter();
+        let (here, others): (Vec<_>, Vec<_>) = parts.partition(|part| part.node == name);
+        header.parts = others;
         let here = here.into_iter().map(|part| {
             let (node, schema, plan) = (
                 Arc::clone(&self.node),
@@ -106,11 +104,6 @@ impl PlanReader for RowsReader {
             part_of(node, plan, schema, part.shards, header.partitions)
         });
         let here = here.collect();
-        let header = RowsHeader {
-            parts: others,
-            plan: header.plan,
-            partitions: header.partitions,
-        };
         let statistics = Arc::new(Statistics::new_unknown(&schema));
         let links = Arc::clone(&self.links);
         Ok(Arc::new(NodeRowsExec::new(
