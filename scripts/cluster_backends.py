@@ -11,12 +11,14 @@ Needs a tierloom with the feature `cluster`. A time begins with the text of a st
 with its rows in the client; the first of each series, which makes plans and connections, is left
 out. Ways take turns within each round, after one process, whose tables are gone then. Bytes are
 those that the loopback interface carried for one statement, all processes together: other programs
-should not use it meanwhile. Answers are compared with those of one process, numbers to four digits.
+should not use it meanwhile. Each executor has CPUs of its own (taskset), if there are enough.
+Answers are compared with those of one process, numbers to four digits.
 """
 
 import argparse
 import csv
 import io
+import os
 import re
 import statistics
 import subprocess
@@ -112,9 +114,9 @@ def carried():
     sys.exit("/proc/net/dev has no interface lo")
 
 
-def done(*command):
-    """The outcome of a command; what it said if it failed."""
-    ended = subprocess.run(command, capture_output=True, text=True)
+def done(*command, script=None):
+    """The outcome of a command, which may read a script; what it said if it failed."""
+    ended = subprocess.run(command, capture_output=True, text=True, input=script)
     if ended.returncode:
         sys.exit(f"{texts_of(command)}: {ended.stderr}")
     return ended
@@ -125,6 +127,14 @@ def texts_of(command):
     return " ".join(map(str, command)).replace("\n", " ")[:400]
 
 
+def cpus_of(number, executors, threads):
+    """The CPUs that an executor has for itself, as on a machine of its own; all if there are too few."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if executors * threads > len(cpus):
+        return ""
+    return ",".join(map(str, cpus[number * threads : (number + 1) * threads]))
+
+
 class Cluster:
     """A scheduler and executors on loopback."""
 
@@ -132,9 +142,10 @@ class Cluster:
         self.program = options.tierloom
         folder = stack.enter_context(tempfile.TemporaryDirectory())
 
-        def process(*words):
+        def process(*words, cpus=""):
+            command = ["taskset", "--cpu-list", cpus] if cpus else []
             child = subprocess.Popen(
-                [self.program, "cluster", *words], stdout=subprocess.PIPE, cwd=folder, text=True
+                [*command, self.program, "cluster", *words], stdout=subprocess.PIPE, cwd=folder, text=True
             )
             stack.callback(child.wait)
             stack.callback(child.kill)
@@ -142,7 +153,8 @@ class Cluster:
 
         self.url = process("scheduler", "--listen", "127.0.0.1:0")[1]
         for number in range(options.executors):
-            process("executor", "--scheduler", self.url, "--name", f"n{number}", "--threads", str(options.threads))
+            words = ["--scheduler", self.url, "--name", f"n{number}", "--threads", str(options.threads)]
+            process("executor", *words, cpus=cpus_of(number, options.executors, options.threads))
         load = ["load", options.benchmark, "--sf", options.sf, "--shards", options.shards]
         subprocess.run([self.program, "cluster", *load, "--scheduler", self.url], check=True)
 
@@ -158,7 +170,7 @@ def alone(options, script):
     """What one process with the threads of all executors prints for a script."""
     threads = str(options.executors * options.threads)
     tables = ["--generate", f"{options.benchmark}:{options.sf}", "--threads", threads]
-    return done(options.tierloom, "sql", *tables, "--timing", "--format", "csv", "-c", script)
+    return done(options.tierloom, "sql", *tables, "--timing", "--format", "csv", script=script)
 
 
 def times_alone(options, texts, count):

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tierloom_agent::{HostAddress, HostLink, open_link, status_text};
+use tokio::runtime::Handle;
 use tonic::metadata::MetadataValue;
 use tonic::{Request, Status};
 
@@ -51,24 +52,28 @@ pub(crate) struct Question {
 #[derive(Debug)]
 pub(crate) struct NodeLinks {
     access: Access,
+    /// They serve the connections, and should do nothing that takes long.
+    threads: Handle,
     links: Mutex<BTreeMap<String, HostLink>>,
 }
 
 impl NodeLinks {
-    /// Without connections; nodes will be shown what `access` says.
-    pub fn new(access: Access) -> Self {
+    /// Without connections, which `threads` will serve; nodes will be shown what `access` says.
+    pub fn new(access: Access, threads: Handle) -> Self {
         NodeLinks {
             access,
+            threads,
             links: Mutex::default(),
         }
     }
 
-    /// A connection to a node; needs to be called on the runtime that shall keep it.
+    /// A connection to a node.
     pub fn to(&self, node: &str, address: &str) -> Result<HostLink, String> {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(link) = links.get(address) {
             return Ok(link.clone());
         }
+        let _on_threads = self.threads.enter();
         let link = match &self.access.token {
             Some(token) => {
                 let mut host = HostAddress::new(node, address, token.clone());

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use tierloom_memory::{MemoryBackend, PageSize, Placement};
 use tierloom_topology::Topology;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tonic::service::Routes;
 use tonic::transport::Server;
@@ -182,7 +183,7 @@ async fn answer(
     node: &Arc<Node>,
     id: &str,
 ) -> Result<(String, AbortHandle), ClusterError> {
-    let links = Arc::new(NodeLinks::new(options.access.clone()));
+    let links = Arc::new(NodeLinks::new(options.access.clone(), Handle::current()));
     let service = node_service(Arc::clone(node), id);
     let service = with_worker(Routes::new(service), Arc::clone(node), links);
     let (port, service) = match &options.guard {

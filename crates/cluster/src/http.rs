@@ -1,21 +1,23 @@
 //! Requests to the scheduler's registry: JSON over HTTP, on the port of the scheduler.
 
 use crate::access::Access;
+use crate::direct::NodeLinks;
 use crate::error::ClusterError;
 use crate::map::{ClusterMap, LoadRequest, Report};
 use crate::metrics::exposition;
 use crate::registry::{Refusal, Registry};
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::HeaderMap;
-use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tierloom_agent::HostAddress;
+use tonic::codegen::Service;
 use ureq::{Agent, RequestBuilder};
 
 /// Longest request; a node's report has some hundred bytes for each table.
@@ -166,9 +168,35 @@ impl RegistryClient {
 
     /// Host and port of the scheduler.
     pub fn host_and_port(&self) -> (String, u16) {
-        let rest = self.url.trim_start_matches("http://");
+        let rest = self.address();
         let (host, port) = rest.rsplit_once(':').unwrap_or((rest, ""));
         (host.into(), port.parse().unwrap_or_default())
+    }
+
+    /// The same as one text.
+    fn address(&self) -> &str {
+        let rest = self.url.split_once("://").map(|(_, rest)| rest);
+        rest.unwrap_or(&self.url)
+    }
+
+    /// Whether `map` is still what [`RegistryClient::map`] would give. It is asked through `links`,
+    /// without a thread of its own; `false` if that fails.
+    pub async fn is_still(&self, map: &Arc<ClusterMap>, links: &NodeLinks) -> bool {
+        let last = self.last().clone();
+        let Some((tag, _)) = last.filter(|(_, last)| Arc::ptr_eq(last, map)) else {
+            return false;
+        };
+        let request = Request::get(MAP).header(IF_NONE_MATCH, tag);
+        let (Ok(request), Ok(mut link)) = (
+            request.body(tonic::body::Body::empty()),
+            links.to("the scheduler", self.address()),
+        ) else {
+            return false;
+        };
+        let ready = poll_fn(|context| link.poll_ready(context)).await;
+        ready.is_ok()
+            && (link.call(request).await)
+                .is_ok_and(|answer| answer.status() == StatusCode::NOT_MODIFIED)
     }
 
     /// All tables and nodes. How long nodes have been silent is from when something else was new.

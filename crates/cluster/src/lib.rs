@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod as_known;
 mod benchmark;
 mod client;
 mod codec;

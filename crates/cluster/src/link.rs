@@ -7,12 +7,14 @@ use crate::map::ClusterMap;
 use crate::options::{Backend, ClientOptions};
 use crate::planner::{ClusterPlanner, VisibleTables};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 
 /// A client's connections to a cluster.
 pub(crate) struct Link {
     /// The scheduler's tables and nodes.
     pub registry: RegistryClient,
+    /// A connection to the scheduler, for what cannot wait on a thread of its own.
+    pub scheduler: NodeLinks,
     /// Connections to nodes.
     pub nodes: Arc<NodeLinks>,
     /// What does final plans over many rows.
@@ -21,7 +23,7 @@ pub(crate) struct Link {
     pub has_scheduling: bool,
     /// Most bytes of rows that nodes send here for a final plan.
     pub most_bytes: usize,
-    /// Talks with scheduler and nodes; the engine's threads plan and run final plans. Taken by
+    /// Talks with scheduler and nodes; the engine's threads plan and run long final plans. Taken by
     /// `drop`.
     runtime: Option<Runtime>,
     /// The last one that was needed, and the map that it is for.
@@ -29,32 +31,49 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// A client of the scheduler at `url`.
+    /// A client of the scheduler at `url` for statements one after another. Connections are served
+    /// by the thread that waits for an answer, since a message that another thread reads first
+    /// takes longer than most of what else a short statement needs.
     ///
     /// # Errors
     /// [`ClusterError::Input`] for a text that is no such URL or does not fit the access,
     /// [`ClusterError::Failed`] if threads cannot be started.
-    pub fn new(url: &str, options: &ClientOptions) -> Result<Self, ClusterError> {
+    pub fn for_one(url: &str, options: &ClientOptions) -> Result<Self, ClusterError> {
+        Self::on(Builder::new_current_thread(), url, options)
+    }
+
+    /// A client for statements side by side, with threads that serve connections of all of them.
+    ///
+    /// # Errors
+    /// As [`Link::for_one`].
+    pub fn for_many(url: &str, options: &ClientOptions) -> Result<Self, ClusterError> {
+        Self::on(Builder::new_multi_thread(), url, options)
+    }
+
+    fn on(mut threads: Builder, url: &str, options: &ClientOptions) -> Result<Self, ClusterError> {
         let access = &options.access;
         let registry = RegistryClient::new(url, access)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
+        let runtime = threads
             .worker_threads(2)
             .enable_all()
             // Panics on them are errors of their statements, as on those of the engine.
             .thread_name(tierloom_engine::WORKER_NAME)
-            .build();
+            .build()
+            .attempting("starting threads")?;
+        let links = || NodeLinks::new(access.clone(), runtime.handle().clone());
         Ok(Link {
             registry,
-            nodes: Arc::new(NodeLinks::new(access.clone())),
+            scheduler: links(),
+            nodes: Arc::new(links()),
             backend: options.backend,
             has_scheduling: access.token.is_none() || options.backend == Backend::Distributed,
             most_bytes: options.direct_bytes,
-            runtime: Some(runtime.attempting("starting threads")?),
+            runtime: Some(runtime),
             planner: Mutex::default(),
         })
     }
 
-    /// Runs `work` on its threads, and waits for it.
+    /// Does `work`, with which connections are served.
     ///
     /// # Errors
     /// [`ClusterError::Failed`] if they have ended.
@@ -66,6 +85,12 @@ impl Link {
             Some(runtime) => runtime.block_on(work),
             None => Err(ClusterError::Failed("the client has ended".into())),
         }
+    }
+
+    /// The map that was used last, and the engine with its tables.
+    pub fn known(&self) -> Option<(Arc<ClusterMap>, Arc<ClusterPlanner>)> {
+        let kept = self.planner.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.clone()
     }
 
     /// An engine with the tables of `map`.

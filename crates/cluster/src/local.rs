@@ -26,8 +26,8 @@ use log::{debug, info};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use tierloom_engine::PlacedScanExec;
 use tierloom_engine::star::notes;
+use tierloom_engine::{PlacedScanExec, with_settings};
 use tierloom_sql::with_pauses;
 
 /// Rows per batch and morsel on a node.
@@ -201,21 +201,15 @@ impl LocalWork {
     }
 
     /// `context` with the settings of this node's engine, and what Ballista keeps in it.
-    fn context(&self, context: &TaskContext) -> Arc<TaskContext> {
+    fn context(&self, context: &Arc<TaskContext>) -> Arc<TaskContext> {
         let engine = self.node.engine().context().copied_config();
         let mut config = context.session_config().clone();
+        if Arc::ptr_eq(config.options(), engine.options()) {
+            return Arc::clone(context);
+        }
         config.options_mut().execution = engine.options().execution.clone();
         config.options_mut().optimizer = engine.options().optimizer.clone();
-        Arc::new(TaskContext::new(
-            context.task_id(),
-            context.session_id(),
-            config,
-            context.scalar_functions().clone(),
-            context.higher_order_functions().clone(),
-            context.aggregate_functions().clone(),
-            context.window_functions().clone(),
-            context.runtime_env(),
-        ))
+        Arc::new(with_settings(context, config))
     }
 }
 
@@ -271,7 +265,7 @@ impl LocalPlanExec {
         self.properties.output_partitioning().partition_count()
     }
 
-    fn operators(&self, context: &TaskContext) -> Result<Operators> {
+    fn operators(&self, context: &Arc<TaskContext>) -> Result<Operators> {
         let mut made = self
             .operators
             .lock()

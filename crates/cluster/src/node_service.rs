@@ -21,6 +21,7 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tierloom_engine::task_context;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tonic::metadata::MetadataMap;
@@ -47,7 +48,7 @@ pub(crate) struct NodePlans {
 }
 
 impl NodePlans {
-    fn rows(&self, request: &Request<Ticket>) -> Result<BoxStream<'static, Piece>, Status> {
+    async fn rows(&self, request: &Request<Ticket>) -> Result<BoxStream<'static, Piece>, Status> {
         self.check(request.metadata())?;
         let message = Message::decode(&request.get_ref().ticket);
         let message = message.map_err(|e| Status::invalid_argument(e.strip_backtrace()))?;
@@ -58,7 +59,10 @@ impl NodePlans {
         let mut work = JoinSet::new();
         let node = Arc::clone(&self.node);
         work.spawn_on(run(node, message, send), self.node.engine().handle());
-        Ok(pieces(RunningPlan { rows, work }, schema))
+        let mut running = RunningPlan::new(rows, work);
+        // With the first rows, a short answer is one write and one read at the client.
+        running.begin().await?;
+        Ok(pieces(running, schema))
     }
 
     /// Checks that the request is for this process, and of its version.
@@ -84,16 +88,50 @@ impl NodePlans {
 
 type Piece = Result<FlightData, Status>;
 
+/// Rows that a plan gave.
+enum Given {
+    /// More follow, or an error.
+    Some(RecordBatch),
+    /// They were the last.
+    Last(RecordBatch),
+}
+
 /// A plan that runs; dropping it ends the work on it.
 struct RunningPlan {
-    rows: mpsc::Receiver<RecordBatch>,
+    rows: mpsc::Receiver<Given>,
     work: JoinSet<Result<(), DataFusionError>>,
+    /// Rows that were read before they were asked for.
+    first: Option<RecordBatch>,
+    ended: bool,
 }
 
 impl RunningPlan {
+    fn new(rows: mpsc::Receiver<Given>, work: JoinSet<Result<(), DataFusionError>>) -> Self {
+        RunningPlan {
+            rows,
+            work,
+            first: None,
+            ended: false,
+        }
+    }
+
+    /// Waits for its first rows, or its end.
+    async fn begin(&mut self) -> Result<(), Status> {
+        self.first = self.next().await?;
+        Ok(())
+    }
+
     /// The next rows; `None` after all of them.
     async fn next(&mut self) -> Result<Option<RecordBatch>, Status> {
-        if let Some(batch) = self.rows.recv().await {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        if self.ended {
+            return Ok(None);
+        }
+        let given = self.rows.recv().await;
+        self.ended = !matches!(given, Some(Given::Some(_)));
+        if let Some(Given::Some(batch) | Given::Last(batch)) = given {
             return Ok(Some(batch));
         }
         match self.work.join_next().await {
@@ -106,17 +144,26 @@ impl RunningPlan {
 }
 
 /// Runs a plan and sends its rows. A client that has gone ends it without an error.
+///
+/// Rows wait until it is known whether others follow, so that the last ones and the end are one
+/// message.
 async fn run(
     node: Arc<Node>,
     message: Message,
-    rows: mpsc::Sender<RecordBatch>,
+    rows: mpsc::Sender<Given>,
 ) -> Result<(), DataFusionError> {
-    let context = node.engine().context().task_ctx();
+    let context = task_context(node.engine().context());
     let mut batches = asked_for(node, message)?.execute(0, context)?;
+    let mut waiting = None;
     while let Some(batch) = batches.try_next().await? {
-        if rows.send(batch).await.is_err() {
-            break;
+        if let Some(earlier) = waiting.replace(batch)
+            && rows.send(Given::Some(earlier)).await.is_err()
+        {
+            return Ok(());
         }
+    }
+    if let Some(last) = waiting {
+        let _ = rows.send(Given::Last(last)).await;
     }
     Ok(())
 }
@@ -192,7 +239,7 @@ impl FlightService for NodePlans {
         &self,
         request: Request<Ticket>,
     ) -> Result<Response<Self::DoGetStream>, Status> {
-        Ok(Response::new(self.rows(&request)?))
+        Ok(Response::new(self.rows(&request).await?))
     }
 
     async fn handshake(

@@ -5,6 +5,7 @@ use crate::codec::{Forwarded, PlanCodec};
 use crate::error::{ClusterError, While};
 use crate::functions::session_builder;
 use crate::http::{routes, scheduling_routes};
+use crate::map::process_number;
 use crate::policy::ByShard;
 use crate::registry::Registry;
 use crate::wire::LARGEST_MESSAGE;
@@ -14,13 +15,14 @@ use ballista_core::serde::protobuf::scheduler_grpc_server::{SchedulerGrpc, Sched
 use ballista_scheduler::cluster::{BallistaCluster, JobStateEvent};
 use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
 use ballista_scheduler::scheduler_process::create_scheduler;
-use ballista_scheduler::scheduler_server::SchedulerServer;
+use ballista_scheduler::scheduler_server::{JobIdGenerator, SchedulerServer};
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use futures::StreamExt;
 use log::warn;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tonic::Request;
@@ -223,6 +225,31 @@ fn config(host: &str, address: SocketAddr, registry: Arc<Registry>) -> Scheduler
         .with_grpc_client_max_message_size(LARGEST_MESSAGE);
     config.executor_timeout_seconds = EXECUTOR_TIMEOUT_S;
     config.expire_dead_executor_interval_seconds = 1;
+    config.job_id_generator = Some(Arc::new(JobIds::new()));
     config.override_physical_codec = Some(Arc::new(PlanCodec::new(Arc::new(Forwarded))));
     config
+}
+
+/// Ids of jobs, which no earlier scheduler has given. Ballista's own need a thread that wakes up a
+/// thousand times a second.
+struct JobIds {
+    process: u64,
+    given: AtomicU64,
+}
+
+impl JobIds {
+    fn new() -> Self {
+        JobIds {
+            process: process_number(),
+            given: AtomicU64::new(0),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl JobIdGenerator for JobIds {
+    async fn next_id(&self) -> String {
+        let number = self.given.fetch_add(1, Ordering::Relaxed);
+        format!("{:016x}n{number}", self.process)
+    }
 }

@@ -61,7 +61,7 @@ impl ClusterTables {
     /// [`ClusterError::Input`] for a text that is no such URL, or for an access that it does not
     /// take; [`ClusterError::Failed`] if the scheduler does not answer.
     pub fn connect(url: &str, options: &ClientOptions) -> Result<Self, ClusterError> {
-        let link = Link::new(url, options)?;
+        let link = Link::for_many(url, options)?;
         link.registry.map()?;
         Ok(ClusterTables(Arc::new(ServedTables {
             link,

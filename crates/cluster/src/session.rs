@@ -26,9 +26,9 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 use futures::TryFutureExt;
 use futures::future::try_join_all;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tierloom_engine::stack;
+use tierloom_engine::{stack, task_context};
 use tierloom_sql::with_pauses;
 use tokio::task::JoinSet;
 
@@ -43,9 +43,13 @@ const RETRIES: usize = 2;
 /// a process waits for rows of a machine that was cut off, it does not.
 const LOST: Duration = Duration::from_secs(5);
 
+/// A final plan over at most so many rows is done by the thread that waits for it.
+const FEW_ROWS: usize = 4096;
+
 /// One statement.
 pub(crate) struct ClusterSession<'a> {
-    link: &'a Link,
+    /// Its connections.
+    pub link: &'a Link,
     /// Tables and nodes when it began.
     pub map: Arc<ClusterMap>,
     /// Has the tables.
@@ -221,9 +225,7 @@ impl<'a> ClusterSession<'a> {
         map: &ClusterMap,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Vec<RecordBatch>, ClusterError> {
-        let direct = self.link.most_bytes > 0 && plan.has_small_results();
-        let only_rows = plan.last.is_none() && self.link.backend == Backend::Distributed;
-        if direct || only_rows || !self.link.has_scheduling {
+        if self.is_asked(plan) {
             // Connections of the client notice by themselves that a node does not answer.
             let answer = self.unless(|now| lost(plan, now), stop, self.asked(plan, map))?;
             if let Some(rows) = answer {
@@ -233,7 +235,8 @@ impl<'a> ClusterSession<'a> {
         let is_lost = |now: &ClusterMap| lost(plan, now).or_else(|| gone(map, now));
         if let Some(last) = self.ended_by_all(plan) {
             let stages = Stages::of(&self.planner, &self.link.nodes, last, &plan.nodes, map);
-            let rows = stages.and_then(Stages::rows);
+            let threads = self.planner.engine().handle();
+            let rows = stages.and_then(|stages| stages.rows(threads));
             let rows = rows.map_err(|e| ClusterError::Failed(text_of(&e)));
             return self.unless(is_lost, stop, rows);
         }
@@ -245,6 +248,15 @@ impl<'a> ClusterSession<'a> {
             let _ = self.link.registry.cancel(&job);
         }
         done
+    }
+
+    /// Whether the nodes are asked for their rows, and the final plan is done here, unless there are
+    /// too many of them.
+    pub fn is_asked(&self, plan: &Distributed) -> bool {
+        let direct = self.link.most_bytes > 0 && plan.has_small_results();
+        let only_rows = plan.last.is_none() && self.link.backend == Backend::Distributed;
+        (direct || only_rows || !self.link.has_scheduling)
+            && !plan.gave_many.load(Ordering::Relaxed)
     }
 
     /// The final plan, if all nodes do it.
@@ -266,7 +278,7 @@ impl<'a> ClusterSession<'a> {
     }
 
     /// Waits for `work` as long as nothing `is_lost` that it needs.
-    fn unless<T>(
+    pub fn unless<T>(
         &self,
         is_lost: impl Fn(&ClusterMap) -> Option<String>,
         stop: &(dyn Fn() -> bool + Sync),
@@ -282,7 +294,7 @@ impl<'a> ClusterSession<'a> {
 
     /// Asks the nodes themselves and does the final plan here; `None` if there are more rows for it
     /// than a client should hold.
-    async fn asked(
+    pub async fn asked(
         &self,
         plan: &Distributed,
         map: &ClusterMap,
@@ -298,15 +310,19 @@ impl<'a> ClusterSession<'a> {
         let rows = try_join_all(plan.nodes.iter().map(|node| self.results(node, map, &left)));
         let rows = match rows.await {
             Ok(rows) => rows,
-            Err(NoAnswer::TooMany) => return Ok(None),
+            Err(NoAnswer::TooMany) => {
+                plan.gave_many.store(true, Ordering::Relaxed);
+                return Ok(None);
+            }
             Err(NoAnswer::Failed(text)) => return Err(ClusterError::Failed(text)),
         };
         let failed = |e: DataFusionError| ClusterError::Failed(e.strip_backtrace());
         match &plan.last {
             None => Ok(Some(rows.into_iter().flatten().collect())),
             Some(last) => {
+                let count = rows.iter().flatten().map(RecordBatch::num_rows).sum();
                 let last = over_rows(last, &rows).map_err(failed)?;
-                self.here(last).await.map(Some)
+                self.here(last, count).await.map(Some)
             }
         }
     }
@@ -319,7 +335,7 @@ impl<'a> ClusterSession<'a> {
         left: &AtomicUsize,
     ) -> Result<Vec<RecordBatch>, NoAnswer> {
         if plan.header.tables.is_empty() {
-            let rows = self.here(Arc::clone(&plan.plan)).await;
+            let rows = self.here(Arc::clone(&plan.plan), 0).await;
             return rows.map_err(|error| NoAnswer::Failed(error.to_string()));
         }
         let questions = questions(plan, map)?;
@@ -327,12 +343,22 @@ impl<'a> ClusterSession<'a> {
         Ok(try_join_all(asked).await?.into_iter().flatten().collect())
     }
 
-    /// The rows of a plan that reads nothing of other processes.
-    async fn here(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, ClusterError> {
+    /// The rows of a plan that reads so many rows, and nothing of other processes.
+    async fn here(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        rows: usize,
+    ) -> Result<Vec<RecordBatch>, ClusterError> {
         let engine = self.planner.engine();
-        let fresh = reset_plan_states(plan).and_then(with_pauses);
-        let plan = fresh.map_err(|e| ClusterError::Failed(e.strip_backtrace()))?;
-        let context = engine.context().task_ctx();
+        let failed = |e: DataFusionError| ClusterError::Failed(e.strip_backtrace());
+        let plan = reset_plan_states(plan)
+            .and_then(with_pauses)
+            .map_err(failed)?;
+        let context = task_context(engine.context());
+        if rows <= FEW_ROWS {
+            // Over before another thread has begun.
+            return collect(plan, context).await.map_err(failed);
+        }
         // Dropping it ends the work, if the statement ends before.
         let mut work = JoinSet::new();
         work.spawn_on(collect(plan, context), engine.handle());
@@ -445,7 +471,7 @@ fn gone(before: &ClusterMap, now: &ClusterMap) -> Option<String> {
 }
 
 /// Why nobody can read a table of the plan, or do anything at all.
-fn lost(plan: &Distributed, map: &ClusterMap) -> Option<String> {
+pub(crate) fn lost(plan: &Distributed, map: &ClusterMap) -> Option<String> {
     if !map.nodes.values().any(|node| node.alive) {
         return Some("no executor answers".into());
     }

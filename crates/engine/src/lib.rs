@@ -49,6 +49,7 @@ mod star_order;
 mod steps;
 mod system_table;
 mod table;
+mod task;
 pub mod tpc;
 mod wait;
 
@@ -66,4 +67,5 @@ pub use star_order::StarJoinOrder;
 pub use steps::{final_step, final_step_by_key, partial_step};
 pub use system_table::{SystemRows, SystemTable};
 pub use table::{PlacedTable, Staging};
+pub use task::{task_context, with_settings};
 pub use wait::Waiter;

@@ -25,6 +25,7 @@ use crate::star::{self, EarlyStarJoins, LaterRules, StarJoinRule};
 use crate::star_order::StarJoinOrder;
 use crate::system_table::SystemTable;
 use crate::table::PlacedTable;
+use crate::task::task_context;
 use crate::wait::stopped;
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -492,7 +493,7 @@ impl Engine {
         }
         let start = Instant::now();
         let outcome = self.handle.block_on(async {
-            let work = collect(Arc::clone(&plan), self.context.task_ctx());
+            let work = collect(Arc::clone(&plan), task_context(&self.context));
             // A panic in an operator fails its query only: operators of one execution share no
             // state with others.
             let work = AssertUnwindSafe(work).catch_unwind();

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tierloom_engine::capture::{Captured, HostCosts, capture};
-use tierloom_engine::{Engine, EngineError, Execution, Waiter};
+use tierloom_engine::{Engine, EngineError, Execution, Waiter, task_context};
 use tierloom_memory::shared::lost_pages;
 use tokio::sync::mpsc::{Receiver, channel};
 
@@ -169,7 +169,7 @@ pub(super) fn stream(
         Some(driver) => Some(driver.begin(statement, &plan, &stop)?),
         None => None,
     };
-    let context = engine.context().task_ctx();
+    let context = task_context(engine.context());
     let handle = engine.handle().clone();
     let start = Instant::now();
     let result: Result<(u64, Flow), SqlError> = (|| {

@@ -73,6 +73,31 @@ fn statements_of_one_client_find_its_tables_again() {
 }
 
 #[test]
+fn statements_that_were_planned_before_read_what_was_loaded_since_and_find_nodes_again() {
+    let mut cluster = Cluster::start(2);
+    let client = cluster.client();
+    let sql = "SELECT count(*) AS n, sum(lo_quantity) AS q FROM lineorder";
+    let answer = || text_of(&client.run(sql, &|| false).expect("an answer"));
+    let mut answers = Vec::new();
+    for sf in ["0.01", "0.02"] {
+        cluster.load(&["ssb", "--sf", sf, "--shards", "4"]);
+        let first = answer();
+        for _ in 0..2 {
+            assert_eq!(answer(), first);
+        }
+        assert_eq!(cluster.text(sql), first, "a new client");
+        answers.push(first);
+    }
+    assert_ne!(answers[0], answers[1]);
+    cluster.executors[1].kill();
+    cluster.restart(1, "b");
+    cluster.until(|map| map.usable("lineorder").is_ok());
+    for _ in 0..2 {
+        assert_eq!(answer(), answers[1]);
+    }
+}
+
+#[test]
 fn a_cluster_with_a_token_and_certificates_finishes_statements_on_all_nodes() {
     let cluster = together(Cluster::guarded(2, true));
     cluster.load(&["tpch", "--sf", "0.01", "--shards", "5"]);

@@ -31,6 +31,7 @@ pub(crate) use place::states_merge;
 use place::{Place, place_of};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tierloom_engine::{final_step, partial_step};
 
 /// A statement in parts.
@@ -41,6 +42,8 @@ pub(crate) struct Distributed {
     pub nodes: Vec<NodePlan>,
     /// The final plan, with an [`InputExec`] for each node plan; `None` if there is none.
     pub last: Option<Arc<dyn ExecutionPlan>>,
+    /// Whether nodes have once given more rows than a client should hold.
+    pub gave_many: AtomicBool,
 }
 
 /// A node plan that is part of a statement.
@@ -94,6 +97,7 @@ pub(crate) fn distribute(plan: Arc<dyn ExecutionPlan>) -> Result<Distributed> {
             plan: leaf,
             nodes: cutter.nodes,
             last: None,
+            gave_many: AtomicBool::new(false),
         });
     }
     let rest = cutter.rest(plan)?;
@@ -103,6 +107,7 @@ pub(crate) fn distribute(plan: Arc<dyn ExecutionPlan>) -> Result<Distributed> {
         plan: Arc::new(FinalPlanExec::new(bytes, rest.schema(), inputs)),
         nodes: cutter.nodes,
         last: Some(rest),
+        gave_many: AtomicBool::new(false),
     })
 }
 

@@ -7,6 +7,7 @@
 //! files, and a node that is lost in the middle fails the statement, which starts again.
 
 mod leaf;
+mod on_threads;
 mod partitions;
 mod worker;
 
@@ -26,7 +27,9 @@ use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::TransformedResult;
-use datafusion::common::{DFSchema, DataFusionError, Result, exec_datafusion_err, plan_err};
+use datafusion::common::{
+    DFSchema, DataFusionError, Result, exec_datafusion_err, exec_err, plan_err,
+};
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
@@ -42,6 +45,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tierloom_corrections::Walk;
 use tierloom_sql::with_pauses;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 use url::Url;
 use worker::NodeChannels;
 
@@ -137,12 +142,19 @@ impl Stages {
         Ok(Stages { plan, session })
     }
 
-    /// Its rows.
+    /// Its rows; what is left to do here is done by `threads`.
     ///
     /// # Errors
     /// DataFusion's, from nodes; connections that are lost say so.
-    pub async fn rows(self) -> Result<Vec<RecordBatch>> {
-        collect(self.plan, self.session.task_ctx()).await
+    pub async fn rows(self, threads: &Handle) -> Result<Vec<RecordBatch>> {
+        // Dropping it ends the work.
+        let mut work = JoinSet::new();
+        work.spawn_on(collect(self.plan, self.session.task_ctx()), threads);
+        match work.join_next().await {
+            Some(Ok(rows)) => rows,
+            Some(Err(e)) => exec_err!("the final plan failed: {e}"),
+            None => exec_err!("the final plan ended twice"),
+        }
     }
 
     /// The stages as text.

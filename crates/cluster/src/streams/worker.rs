@@ -1,6 +1,7 @@
 //! What an executor does for others that pass rows to each other, and how it reaches them.
 
 use super::leaf::NodeRowsExec;
+use super::on_threads::OnThreads;
 use crate::codec::{PlanCodec, PlanReader};
 use crate::direct::NodeLinks;
 use crate::local::{BATCH_ROWS, part_of};
@@ -27,6 +28,7 @@ use url::Url;
 /// `routes` and the service with which `node` takes part in final plans; `links` lead to others.
 pub(crate) fn with_worker(routes: Routes, node: Arc<Node>, links: Arc<NodeLinks>) -> Routes {
     let runtime = node.engine().context().runtime_env();
+    let threads = node.engine().handle().clone();
     let reader = RowsReader {
         node: Arc::clone(&node),
         links: Arc::clone(&links),
@@ -39,7 +41,10 @@ pub(crate) fn with_worker(routes: Routes, node: Arc<Node>, links: Arc<NodeLinks>
     let worker = Worker::from_session_builder(session)
         .with_runtime_env(runtime)
         .with_version(VERSION);
-    routes.add_service(worker.into_worker_server())
+    routes.add_service(OnThreads {
+        service: worker.into_worker_server(),
+        threads,
+    })
 }
 
 /// The session of a part of a final plan on a node.
