@@ -2,15 +2,19 @@
 //! of SSB and TPC-H are those of one process, and the rows that tasks pass on are on the node
 //! without CPUs, on both hosts.
 //!
-//! `TIERLOOM_LAB=skip` skips the guests.
+//! `TIERLOOM_LAB=skip` skips the guests. `TIERLOOM_GUESTS_SF=1` has SSB, TPC-H and TPC-DS at that
+//! scale factor, in guests of 6 GiB, which takes the better part of an hour;
+//! `TIERLOOM_GUESTS_PROGRAM=target/release/tierloom` runs another build than that of the test.
 #![cfg(feature = "cluster")]
 
 mod common;
 
 use common::guests::outputs_of_two;
-use common::tierloom;
 use serde_json::Value;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestLink, GuestOptions};
 use tierloom_tpc::Benchmark;
@@ -21,8 +25,139 @@ const LIMIT: Duration = Duration::from_secs(1200);
 /// For the other guest to get somewhere.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Scale factor of the tables.
-const SF: f64 = 0.01;
+/// Benchmark, backend, and what the client does itself.
+type Way = (&'static str, &'static str, &'static str);
+
+/// What is asked, on tables of which size, by which program.
+struct Setup {
+    sf: f64,
+    is_large: bool,
+    ways: Vec<Way>,
+    program: PathBuf,
+}
+
+impl Setup {
+    fn of_environment() -> Setup {
+        let program = std::env::var_os("TIERLOOM_GUESTS_PROGRAM");
+        let sf = std::env::var("TIERLOOM_GUESTS_SF").ok();
+        let sf: Option<f64> = sf.map(|sf| sf.parse().expect("TIERLOOM_GUESTS_SF is a number"));
+        let mut ways = vec![("ssb", "distributed", "64MiB"), ("tpch", "ballista", "0")];
+        if sf.is_some() {
+            ways.extend([("tpch", "distributed", "0"), ("tpcds", "distributed", "0")]);
+        }
+        Setup {
+            sf: sf.unwrap_or(0.01),
+            is_large: sf.is_some(),
+            ways,
+            program: program.map_or(env!("CARGO_BIN_EXE_tierloom").into(), PathBuf::from),
+        }
+    }
+
+    /// Name and text of all queries of a benchmark.
+    fn queries(&self, benchmark: &str) -> Vec<(String, String)> {
+        let tpc = match benchmark {
+            "ssb" => {
+                let all = ssb::queries().iter();
+                return all.map(|q| (q.id.to_owned(), q.sql.to_owned())).collect();
+            }
+            "tpch" => Benchmark::TpcH,
+            _ => Benchmark::TpcDs,
+        };
+        let all = tierloom_tpc::queries(tpc).iter();
+        all.map(|q| (q.id.to_owned(), q.sql(self.sf).to_string()))
+            .collect()
+    }
+
+    fn guest(&self, folder: &Path, link: GuestLink) -> GuestOptions {
+        let mut options = GuestOptions::new(GuestKind::TwoNodes);
+        options.timeout = LIMIT;
+        options.link = Some(link);
+        if self.is_large {
+            (options.dram_bytes, options.slow_bytes) = (6 << 30, 2 << 30);
+            options.timeout = 6 * LIMIT;
+        }
+        let program = GuestFile::new(&self.program, "/bin/tierloom");
+        options.files.push(program);
+        let benchmarks: BTreeSet<_> = self.ways.iter().map(|way| way.0).collect();
+        for benchmark in benchmarks {
+            for (name, text) in self.queries(benchmark) {
+                let file = folder.join(format!("{benchmark}-{name}"));
+                std::fs::write(&file, text).unwrap();
+                let inside = format!("/queries/{benchmark}/{name}");
+                options.files.push(GuestFile::new(&file, inside));
+            }
+        }
+        options
+    }
+
+    fn on_a(&self) -> Vec<GuestCommand> {
+        let mut commands = vec![
+            shell("start scheduler scheduler --listen 10.7.0.1:50050 --external-host 10.7.0.1"),
+            shell("executor a 10.7.0.1"),
+            shell("until status | grep -q '\"b\"'; do sleep 1; done"),
+        ];
+        for (benchmark, backend, direct) in &self.ways {
+            let sf = self.sf;
+            commands.push(shell(&format!(
+                "tierloom cluster load {benchmark} --scheduler $S --sf {sf} --shards 4
+                answers {benchmark} {backend} {direct}"
+            )));
+        }
+        commands.extend([
+            shell("sleep 2; status"),
+            // Ends with its first connection, by which the other guest knows that this one is done.
+            shell("nc -l -p 7901"),
+        ]);
+        commands
+    }
+
+    fn on_b(&self) -> Vec<GuestCommand> {
+        let patience = if self.is_large {
+            6 * PATIENCE
+        } else {
+            PATIENCE
+        };
+        let port = |port: u16| {
+            GuestCommand::wait_for_port(format!("10.7.0.1:{port}").parse().unwrap(), patience)
+        };
+        vec![port(50050), shell("executor b 10.7.0.2"), port(7901)]
+    }
+
+    /// Compares the answers of a cluster with those of one process on this machine.
+    fn compare(&self, benchmark: &str, answers: &str) {
+        let queries = self.queries(benchmark);
+        let found: Vec<_> = answers.split(MARK).skip(1).collect();
+        assert_eq!(found.len(), queries.len(), "{answers}");
+        let script = queries.iter().map(|(_, text)| {
+            let text = text.trim().trim_end_matches(';');
+            format!("{text};\nSELECT 1 AS {END};\n")
+        });
+        let mut one = Command::new(&self.program)
+            .args(["sql", "--generate", &format!("{benchmark}:{}", self.sf)])
+            .args(["--format", "csv"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let script: String = script.collect();
+        let mut input = one.stdin.take().unwrap();
+        let sent = std::thread::spawn(move || input.write_all(script.as_bytes()));
+        let one = one.wait_with_output().unwrap();
+        sent.join().unwrap().unwrap();
+        assert!(one.status.success());
+        let one = String::from_utf8(one.stdout).unwrap();
+        let end = format!("{END}\n1\n");
+        for ((name, _), expected) in queries.iter().zip(one.split(&end)) {
+            let head = format!("{name}\n");
+            let found = found.iter().find_map(|answer| answer.strip_prefix(&head));
+            let found = found.unwrap_or_else(|| panic!("no answer of {name}: {answers}"));
+            assert_eq!(rows(found), rows(expected), "{benchmark} {name}");
+        }
+    }
+}
+
+/// Column of the row between two answers of one process.
+const END: &str = "answer_ends";
 
 /// What comes before each answer.
 const MARK: &str = "== ";
@@ -30,6 +165,7 @@ const MARK: &str = "== ";
 const PRELUDE: &str = r#"
 set -e
 S=http://10.7.0.1:50050
+SHUFFLE=$(awk '/MemTotal/ {print int($4/2048)}' /sys/devices/system/node/node1/meminfo)MiB
 start() {
   word=$1; shift
   (exec tierloom cluster "$@") >/tmp/$word 2>&1 </dev/null &
@@ -37,11 +173,11 @@ start() {
   until grep -q "^$word " /tmp/$word; do i=$((i+1)); [ $i -lt 300 ] || { cat /tmp/$word; exit 8; }; sleep 1; done
 }
 executor() {
-  start executor executor --scheduler $S --name $1 --listen $2 --threads 1 --placement 0 --shuffle 1 --shuffle-size 64MiB
+  start executor executor --scheduler $S --name $1 --listen $2 --threads 1 --placement 0 --shuffle 1 --shuffle-size $SHUFFLE
 }
 status() { tierloom cluster status --scheduler $S --json; }
 answers() {
-  for q in /queries/$1/*; do echo "== $(basename $q)"; tierloom cluster sql --scheduler $S --backend ballista --direct $2 --format csv "$(cat $q)"; done
+  for q in /queries/$1/*; do echo "== $(basename $q)"; tierloom cluster sql --scheduler $S --backend $2 --direct $3 --format csv "$(grep -v '^--' $q)"; done
 }
 "#;
 
@@ -49,99 +185,35 @@ fn shell(script: &str) -> GuestCommand {
     GuestCommand::shell(format!("{PRELUDE}\n{script}"))
 }
 
-/// Name, and text at the scale factor of this test, of all queries.
-fn queries(benchmark: &str) -> Vec<(String, String)> {
-    if benchmark == "ssb" {
-        let all = ssb::queries().iter();
-        return all.map(|q| (q.id.to_owned(), q.sql.to_owned())).collect();
-    }
-    let all = tierloom_tpc::queries(Benchmark::TpcH).iter();
-    all.map(|q| (q.id.to_owned(), q.sql(SF).to_string()))
-        .collect()
-}
-
-fn guest(folder: &Path, link: GuestLink) -> GuestOptions {
-    let mut options = GuestOptions::new(GuestKind::TwoNodes);
-    options.timeout = LIMIT;
-    options.link = Some(link);
-    let binary = env!("CARGO_BIN_EXE_tierloom");
-    options.files.push(GuestFile::new(binary, "/bin/tierloom"));
-    for benchmark in ["ssb", "tpch"] {
-        for (name, text) in queries(benchmark) {
-            let file = folder.join(format!("{benchmark}-{name}"));
-            std::fs::write(&file, text).unwrap();
-            let inside = format!("/queries/{benchmark}/{name}");
-            options.files.push(GuestFile::new(&file, inside));
-        }
-    }
-    options
-}
-
-fn on_a() -> Vec<GuestCommand> {
-    vec![
-        shell("start scheduler scheduler --listen 10.7.0.1:50050 --external-host 10.7.0.1"),
-        shell("executor a 10.7.0.1"),
-        shell("until status | grep -q '\"b\"'; do sleep 1; done"),
-        shell("tierloom cluster load ssb --scheduler $S --sf 0.01 --shards 4"),
-        shell("answers ssb 64MiB"),
-        shell("tierloom cluster load tpch --scheduler $S --sf 0.01 --shards 4"),
-        shell("answers tpch 0"),
-        shell("sleep 2; status"),
-        // Ends with its first connection, by which the other guest knows that this one is done.
-        shell("nc -l -p 7901"),
-    ]
-}
-
-fn on_b() -> Vec<GuestCommand> {
-    let port = |port: u16| {
-        GuestCommand::wait_for_port(format!("10.7.0.1:{port}").parse().unwrap(), PATIENCE)
+/// The rows of an answer in an order of their own, since queries leave that of equal rows open, with
+/// numbers to four digits, since sums of floating-point numbers depend on their order.
+fn rows(text: &str) -> Vec<String> {
+    let rounded = |value: &str| match value.parse::<f64>() {
+        Ok(number) => format!("{number:.3e}"),
+        Err(_) => value.to_owned(),
     };
-    vec![port(50050), shell("executor b 10.7.0.2"), port(7901)]
-}
-
-/// Lines in an order of their own, since queries leave that of equal rows open.
-fn sorted(text: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = text.lines().collect();
+    let line = |line: &str| line.split(',').map(rounded).collect::<Vec<_>>().join(",");
+    // Between answers of one process there is an empty line.
+    let lines = text.lines().filter(|line| !line.is_empty());
+    let mut lines: Vec<String> = lines.map(line).collect();
     lines.sort_unstable();
     lines
 }
 
-/// Compares the answers of a cluster with those of one process on this machine.
-fn compare(benchmark: &str, answers: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let generate = format!("{benchmark}:{SF}");
-    let queries = queries(benchmark);
-    let found: Vec<_> = answers.split(MARK).skip(1).collect();
-    assert_eq!(found.len(), queries.len(), "{answers}");
-    for (name, text) in queries {
-        let head = format!("{name}\n");
-        let found = found.iter().find_map(|answer| answer.strip_prefix(&head));
-        let found = found.unwrap_or_else(|| panic!("no answer of {name}: {answers}"));
-        let one = [
-            "sql",
-            "--generate",
-            &generate,
-            "--format",
-            "csv",
-            "-c",
-            &text,
-        ];
-        let one = tierloom(folder.path(), &one).with_code(0).stdout;
-        assert_eq!(sorted(found), sorted(&one), "{benchmark} {name}");
-    }
-}
-
 #[test]
 fn two_hosts_answer_as_one_process_and_pass_rows_on_in_memory_of_the_second_node() {
+    let setup = Setup::of_environment();
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    let guest = |link| guest(at, link);
-    let Some([a, _]) = outputs_of_two(at, guest, on_a(), on_b()) else {
+    let guest = |link| setup.guest(at, link);
+    let Some([a, _]) = outputs_of_two(at, guest, setup.on_a(), setup.on_b()) else {
         return;
     };
-    compare("ssb", &a[4]);
-    compare("tpch", &a[6]);
-    let status: Value = serde_json::from_str(&a[7]).unwrap();
+    let answers = &a[3..];
+    for ((benchmark, ..), answers) in setup.ways.iter().zip(answers) {
+        setup.compare(benchmark, answers);
+    }
+    let status: Value = serde_json::from_str(&answers[setup.ways.len()]).unwrap();
     for node in ["a", "b"] {
         let node = &status["nodes"][node];
         assert_eq!(node["alive"], true, "{status:#}");

@@ -13,6 +13,7 @@ const SSB: [&str; 5] = [
     "--work",
     "ssb:query=all,compute_ns=5",
 ];
+const BALLISTA: [&str; 2] = ["--backend", "ballista"];
 const TPCH: [&str; 5] = ["predict", "--machine", "nus24", "--work", "tpch"];
 const NETWORK: [&str; 4] = ["--network-gbps", "12.5", "--network-us", "50"];
 
@@ -52,11 +53,12 @@ fn number(value: &Value, key: &str) -> f64 {
 
 #[test]
 fn one_machine_behind_a_free_network_takes_what_predict_says_without_nodes() {
-    for work in [SSB, TPCH] {
+    let all = [SSB, TPCH].map(|work| ["ballista", "distributed"].map(|backend| (work, backend)));
+    for (work, backend) in all.into_iter().flatten() {
         let alone = document(&[&work]);
         let solution = &alone["predictions"][0]["result"]["solution"];
         let ms = number(solution, "time_ns") / 1e6;
-        let one = document(&[&work, &["--nodes", "1"], &FREE]);
+        let one = document(&[&work, &["--nodes", "1", "--backend", backend], &FREE]);
         let cluster = &clusters(&one)[0];
         for key in ["time_ms", "one_process_ms"] {
             let apart = (number(cluster, key) / ms - 1.0).abs();
@@ -111,7 +113,7 @@ fn everything_is_modelled_and_ranges_hold_the_answers() {
 fn more_bandwidth_is_never_slower_and_orders_of_tpch_need_it() {
     let at = |gbps: &str| {
         let network = ["--nodes", "8", "--network-gbps", gbps, "--network-us", "50"];
-        document(&[&TPCH, &network])
+        document(&[&TPCH, &network, &BALLISTA])
     };
     let (slow, fast) = (at("0.1"), at("12.5"));
     let queries = |d: &Value| clusters(d)[0]["queries"].as_array().unwrap().clone();
@@ -126,7 +128,7 @@ fn more_bandwidth_is_never_slower_and_orders_of_tpch_need_it() {
 
 #[test]
 fn a_thousand_machines_are_held_up_by_the_scheduler() {
-    let all = document(&[&SSB, &["--nodes", "10,1000"], &NETWORK]);
+    let all = document(&[&SSB, &["--nodes", "10,1000"], &NETWORK, &BALLISTA]);
     let [few, many] = [&clusters(&all)[0], &clusters(&all)[1]];
     assert!(number(many, "time_ms") > number(few, "time_ms"));
     let busy = &many["busy_with_streams"];
@@ -134,6 +136,40 @@ fn a_thousand_machines_are_held_up_by_the_scheduler() {
     assert!(number(busy, "nodes") < 0.5, "{busy}");
     assert!(number(many, "task_bytes") > 10.0 * number(few, "task_bytes"));
     assert_eq!(many["longest_part"], "giving out tasks");
+}
+
+#[test]
+fn all_machines_end_what_nodes_give_many_rows_of() {
+    let at = |nodes, backend: &[&str]| {
+        let document = document(&[&TPCH, &["--nodes", nodes], &NETWORK, backend]);
+        clusters(&document)[0].clone()
+    };
+    let (one, all) = (at("16", &BALLISTA), at("16", &[]));
+    assert_eq!(
+        [&one["backend"], &all["backend"]],
+        ["ballista", "distributed"]
+    );
+    let ends = |cluster: &Value| {
+        let queries = cluster["queries"].as_array().unwrap().iter();
+        let of = |q: &Value| format!("{}", q["final_plan_on"].as_str().unwrap());
+        queries.map(of).collect::<Vec<_>>()
+    };
+    // Three queries read no table in shards.
+    let count = |cluster, on: &str| ends(cluster).iter().filter(|found| *found == on).count();
+    assert_eq!(
+        [count(&one, "one node"), count(&one, "nobody")],
+        [19, 3],
+        "{one}"
+    );
+    // Rows of q13, q17, q20 and q22, and states of q10 and q15 that are more than 64 MiB.
+    let of_all = [
+        count(&all, "client"),
+        count(&all, "all nodes"),
+        count(&all, "nobody"),
+    ];
+    assert_eq!(of_all, [13, 6, 3], "{all}");
+    assert!(number(&all, "time_ms") < number(&one, "time_ms"));
+    assert!(all["busy_with_streams"].get("client").is_some(), "{all}");
 }
 
 #[test]
@@ -155,6 +191,8 @@ fn mistakes_are_one_error_before_anything_is_printed() {
     with(&[&SSB, &network, &["inf"]], &["network bandwidth is inf"]);
     let more = ["--nodes", "2", "--task-us", "NaN"];
     with(&[&SSB, &more, &NETWORK], &["time of a task in us NaN"]);
+    let files = ["--nodes", "2", "--shuffle", "cxl"];
+    with(&[&SSB, &files, &NETWORK], &["write no rows to files"]);
     let placed = ["--nodes", "2", "--placement", "pmem"];
     with(&[&SSB, &placed, &NETWORK], &["pmem"]);
     for args in [

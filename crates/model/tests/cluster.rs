@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use tierloom_model::cluster::{
-    ClusterRun, ClusterSetup, NetworkLink, PricedOn, Sent, ShuffleOn, SpreadQuery, StatementCosts,
-    StatementWork, simulate, ssb_spread, tpch_spread,
+    ClusterRun, ClusterSetup, LastOn, ModelledBackend, NetworkLink, PricedOn, Sent, ShuffleOn,
+    SpreadQuery, StatementCosts, StatementWork, simulate, ssb_spread, tpch_spread,
 };
 use tierloom_model::reference::work::{Ssb, Tpch};
 use tierloom_model::{Machine, Options, Placement, TierShares, profiles, solve_all};
@@ -25,10 +25,16 @@ fn queries() -> Vec<SpreadQuery> {
     all
 }
 
+const BACKENDS: [ModelledBackend; 2] = [ModelledBackend::Ballista, ModelledBackend::Distributed];
+
 fn free(nodes: u32) -> ClusterSetup {
+    free_with(nodes, ModelledBackend::Ballista)
+}
+
+fn free_with(nodes: u32, backend: ModelledBackend) -> ClusterSetup {
     ClusterSetup {
         costs: StatementCosts::free(),
-        ..ClusterSetup::new(nodes, FREE)
+        ..ClusterSetup::new(nodes, FREE, backend)
     }
 }
 
@@ -51,9 +57,11 @@ fn total(run: &ClusterRun) -> f64 {
 fn one_node_behind_a_free_network_is_one_process() {
     let machine = profiles::load("nus24").unwrap();
     let placement = Placement::new(TierShares::all("dram"));
-    for query in queries() {
-        let works = priced(&machine, std::slice::from_ref(&query), &free(1));
-        let run = simulate(&free(1), &works, 1);
+    let all = BACKENDS.map(|backend| queries().into_iter().map(move |query| (query, backend)));
+    for (query, backend) in all.into_iter().flatten() {
+        let setup = free_with(1, backend);
+        let works = priced(&machine, std::slice::from_ref(&query), &setup);
+        let run = simulate(&setup, &works, 1);
         let options = Options::default();
         let alone = solve_all(&machine, &query.whole, &placement, 32, &options).unwrap();
         let apart = (total(&run) / alone.time_ns - 1.0).abs();
@@ -133,7 +141,7 @@ fn the_scheduler_and_the_rows_of_all_nodes_end_the_scaling() {
         round_trip_us: 50.0,
     };
     let of = |name: &str, nodes: u32| {
-        let setup = ClusterSetup::new(nodes, network);
+        let setup = ClusterSetup::new(nodes, network, ModelledBackend::Ballista);
         let query = queries().into_iter().find(|q| q.name == name).unwrap();
         let works = priced(&machine, &[query], &setup);
         simulate(&setup, &works, 1)
@@ -152,8 +160,54 @@ fn the_scheduler_and_the_rows_of_all_nodes_end_the_scaling() {
 }
 
 #[test]
+fn all_nodes_divide_what_one_client_should_not_have() {
+    let machine = profiles::load("nus24").unwrap();
+    let of = |name: &str, nodes: u32, backend| {
+        let setup = free_with(nodes, backend);
+        let query = queries().into_iter().find(|q| q.name == name).unwrap();
+        let work = priced(&machine, &[query], &setup).remove(0);
+        let run = simulate(&setup, std::slice::from_ref(&work), 1);
+        (work, run)
+    };
+    // All orders go to their customers, on one node or by key to all of them.
+    let (one, to_one) = of("q13", 8, ModelledBackend::Ballista);
+    let (all, to_all) = of("q13", 8, ModelledBackend::Distributed);
+    assert_eq!(all.last_on, Some(LastOn::AllNodes));
+    // Smaller tables may fit a cache, so a share may be less than one in eight.
+    let share = all.last_ns / one.last_ns;
+    assert!(share < 1.01 / 8.0 && share > 0.1 / 8.0, "{share}");
+    let apart = to_all.moved_bytes / to_one.moved_bytes - 1.0;
+    assert!(
+        apart.abs() < 1e-9,
+        "of each node one in eight rows stays: {apart}"
+    );
+    assert_eq!(to_all.fetches, 8 * 7);
+    let (more, _) = of("q13", 16, ModelledBackend::Distributed);
+    assert!(more.last_ns < 0.7 * all.last_ns);
+    // Groups of few states are the client's, and it has one thread.
+    for (name, nodes) in [("q1.1", 8), ("q4.3", 8), ("q1", 40)] {
+        let (asked, run) = of(name, nodes, ModelledBackend::Distributed);
+        assert_eq!(asked.last_on, Some(LastOn::Client), "{name}");
+        assert_eq!(run.made_bytes, run.moved_bytes, "{name}");
+        assert_eq!(run.fetches, u64::from(nodes), "{name}");
+    }
+    // As large as they are, they are not.
+    let large = Tpch {
+        scale_factor: 1000.0,
+        ..Tpch::default()
+    };
+    let query = tpch_spread(&large)
+        .into_iter()
+        .find(|q| q.name == "q10")
+        .unwrap();
+    let setup = free_with(8, ModelledBackend::Distributed);
+    let work = priced(&machine, &[query], &setup).remove(0);
+    assert_eq!(work.last_on, Some(LastOn::AllNodes));
+}
+
+#[test]
 fn numbers_that_cannot_be_are_errors_with_their_names() {
-    let good = ClusterSetup::new(2, FREE);
+    let good = ClusterSetup::new(2, FREE, ModelledBackend::Ballista);
     assert!(good.check().is_ok());
     let wrong = |change: &dyn Fn(&mut ClusterSetup)| {
         let mut setup = good.clone();
@@ -179,11 +233,14 @@ fn numbers_that_cannot_be_are_errors_with_their_names() {
 fn setups() -> impl Strategy<Value = ClusterSetup> {
     let costs = (0.0..100.0, 0.0..5000.0, 0.0..5000.0, 1u32..100);
     let network = (0.01..100.0, 0.0..10_000.0);
-    (1u32..40, 1u32..100, network, costs).prop_map(|(nodes, shards, (gbps, us), costs)| {
+    let backend = proptest::sample::select(&BACKENDS[..]);
+    let all = (1u32..40, 1u32..100, network, costs, backend);
+    all.prop_map(|(nodes, shards, (gbps, us), costs, backend)| {
         let (statement_ms, task_us, fetch_us, fetches_at_once) = costs;
         ClusterSetup {
             nodes,
             shards,
+            backend,
             network: NetworkLink {
                 gbps,
                 round_trip_us: us,
@@ -193,7 +250,7 @@ fn setups() -> impl Strategy<Value = ClusterSetup> {
                 task_us,
                 fetch_us,
                 fetches_at_once,
-                ..StatementCosts::default()
+                ..backend.costs()
             },
             shuffle: ShuffleOn::Free,
         }
@@ -275,7 +332,7 @@ proptest! {
         let statements: u32 = works.iter().map(|w| w.statements).sum();
         prop_assert_eq!(run.statements.len() as u32, streams * statements);
         // What is made is what the parts send, and all of it is moved but what the node of the
-        // final plan has itself.
+        // final plan has itself; a client has nothing itself, and of all nodes each has a share.
         let made: f64 = works
             .iter()
             .flat_map(|w| &w.parts)
@@ -306,10 +363,22 @@ proptest! {
         let costs = &setup.costs;
         let parts: u32 = works[0].parts.iter().map(|p| p.nodes).sum();
         let longest = works[0].parts.iter().map(|p| p.work_ns).fold(0.0, f64::max);
-        let tasks = f64::from(parts + u32::from(works[0].has_last));
+        let more = match works[0].last_on {
+            None | Some(LastOn::Client) => 0,
+            Some(LastOn::OneNode) => 1,
+            Some(LastOn::AllNodes) => parts,
+        };
+        let tasks = f64::from(parts + more);
+        let of_stages = match works[0].last_on {
+            Some(LastOn::AllNodes) => {
+                f64::from(parts) * 1e3 * costs.stage_task_us + 1e6 * costs.stage_node_ms
+            }
+            _ => 0.0,
+        };
         let of_shards = f64::from(setup.shards) * costs.task_shard_us;
         let busy = tasks * (1e3 * (costs.task_us + of_shards) + setup.task_bytes() / setup.network.gbps)
-            + 1e3 * f64::from(setup.shards) * costs.shard_us;
+            + 1e3 * f64::from(setup.shards) * costs.shard_us
+            + of_stages;
         let at_least = costs.statement_ms * 1e6 + longest + works[0].last_ns;
         // Ways: to the nodes and back, to the final plan and back, to connect and to ask.
         let ways = 4.0 * setup.network.round_trip_us * 1e3 * f64::from(setup.shards.max(parts));

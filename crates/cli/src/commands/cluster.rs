@@ -6,5 +6,5 @@ mod args;
 #[cfg_attr(not(feature = "cluster"), path = "cluster/no_cluster.rs")]
 mod process;
 
-pub use args::{Args, ServedCluster};
+pub use args::{Args, ClusterBackend, ServedCluster};
 pub use process::{run, tables};

@@ -216,19 +216,22 @@ pub fn tpch_sent(mut query: SpreadQuery, scale_factor: f64) -> SpreadQuery {
 }
 
 /// The phases of the node plan, and those of the final plan.
-fn divided(phases: Vec<NodePhase>, last: LastPhases) -> (Vec<NodePhase>, Vec<Phase>) {
+fn divided(phases: Vec<NodePhase>, last: LastPhases) -> (Vec<NodePhase>, Vec<NodePhase>) {
     let (mut on_nodes, mut rest) = (Vec::new(), Vec::new());
     for node in phases {
         match (last, node.sharded) {
             (LastPhases::Nothing, _) | (LastPhases::OtherTables, true) => on_nodes.push(node),
-            (LastPhases::OtherTables | LastPhases::AllButReading, false) => rest.push(node.phase),
+            (LastPhases::OtherTables | LastPhases::AllButReading, false) => rest.push(node),
             (LastPhases::AllButReading, true) => {
                 let (reading, others) = reading_and_others(node.phase);
                 on_nodes.push(NodePhase {
                     phase: reading,
                     sharded: true,
                 });
-                rest.push(others);
+                rest.push(NodePhase {
+                    phase: others,
+                    sharded: true,
+                });
             }
         }
     }

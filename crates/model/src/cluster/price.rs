@@ -1,6 +1,6 @@
 //! The parts of a statement in time on one kind of machine.
 
-use super::setup::{ClusterSetup, ShuffleOn};
+use super::setup::{ClusterSetup, DIRECT_BYTES, ModelledBackend, ShuffleOn};
 use super::spread::SpreadQuery;
 use crate::error::ModelError;
 use crate::machine::Machine;
@@ -30,6 +30,17 @@ pub struct NodePart {
     pub read_ns: f64,
 }
 
+/// Who does a final plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastOn {
+    /// The client, with one thread.
+    Client,
+    /// A node, with all of its workers.
+    OneNode,
+    /// Every node for its share of the keys.
+    AllNodes,
+}
+
 /// A statement on a cluster, in times and bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatementWork {
@@ -39,9 +50,9 @@ pub struct StatementWork {
     pub statements: u32,
     /// What nodes do, the longest part first.
     pub parts: Vec<NodePart>,
-    /// Whether a final plan follows the node plan.
-    pub has_last: bool,
-    /// Time of the final plan on its node, ns.
+    /// Who does the final plan; `None` if there is none.
+    pub last_on: Option<LastOn>,
+    /// Time of the final plan there, ns; of its part on each node, if all do it.
     pub last_ns: f64,
     /// Time of the query in one process on one node, ns.
     pub alone_ns: f64,
@@ -73,7 +84,8 @@ impl PricedOn<'_> {
         setup: &ClusterSetup,
     ) -> Result<StatementWork, ModelError> {
         setup.check()?;
-        let alone_ns = self.time_ns(&query.whole)?;
+        let alone_ns = self.time_ns(&query.whole, self.workers)?;
+        let is_asked = setup.backend == ModelledBackend::Distributed;
         let one = |work_ns| StatementWork {
             name: query.name.clone(),
             statements: query.statements,
@@ -85,7 +97,10 @@ impl PricedOn<'_> {
                 write_ns: 0.0,
                 read_ns: 0.0,
             }],
-            has_last: query.is_spread(),
+            last_on: query.is_spread().then_some(match is_asked {
+                true => LastOn::Client,
+                false => LastOn::OneNode,
+            }),
             last_ns: 0.0,
             alone_ns,
         };
@@ -94,25 +109,53 @@ impl PricedOn<'_> {
         if nodes == 1 || !query.is_spread() {
             return Ok(one(alone_ns));
         }
-        let (mut parts, mut states) = (Vec::new(), 0.0);
+        let files = match is_asked {
+            true => &ShuffleOn::Free,
+            false => &setup.shuffle,
+        };
+        let (mut parts, mut states, mut own_states) = (Vec::new(), 0.0, 0.0);
         for (index, (shards, nodes)) in held.into_iter().enumerate() {
             let share = f64::from(shards) / f64::from(setup.shards);
             let sent_bytes = query.sent_bytes(share);
             parts.push(NodePart {
                 nodes,
                 shards,
-                work_ns: self.time_ns(&query.node_phases(share))?,
+                work_ns: self.time_ns(&query.node_phases(share), self.workers)?,
                 sent_bytes,
-                write_ns: self.passing_on_ns(&setup.shuffle, sent_bytes, shards, Op::Write)?,
-                read_ns: self.passing_on_ns(&setup.shuffle, sent_bytes, shards, Op::Read)?,
+                write_ns: self.passing_on_ns(files, sent_bytes, shards, Op::Write)?,
+                read_ns: self.passing_on_ns(files, sent_bytes, shards, Op::Read)?,
             });
-            // The node of the final plan, one of the first, has its own states already.
-            let others = nodes - u32::from(index == 0);
-            states += f64::from(others) * query.states(share);
+            states += f64::from(nodes) * query.states(share);
+            if index == 0 {
+                own_states = query.states(share);
+            }
         }
+        let sent: f64 = parts
+            .iter()
+            .map(|p| f64::from(p.nodes) * p.sent_bytes)
+            .sum();
+        let last_on = match setup.backend {
+            ModelledBackend::Ballista => LastOn::OneNode,
+            _ if query.has_small_results() && sent <= DIRECT_BYTES => LastOn::Client,
+            ModelledBackend::Distributed => LastOn::AllNodes,
+        };
+        let each = 1.0 / f64::from(nodes_of(&parts));
+        let last_ns = match last_on {
+            LastOn::Client => self.time_ns(&query.last_phases(states, 1.0), 1)?,
+            // The node of the final plan, one of the first, has its own states already.
+            LastOn::OneNode => {
+                let phases = query.last_phases(states - own_states, 1.0);
+                self.time_ns(&phases, self.workers)?
+            }
+            LastOn::AllNodes => {
+                let phases = query.last_phases(states * each, each);
+                self.time_ns(&phases, self.workers)?
+            }
+        };
         Ok(StatementWork {
             parts,
-            last_ns: self.time_ns(&query.last_phases(states))?,
+            last_on: Some(last_on),
+            last_ns,
             ..one(alone_ns)
         })
     }
@@ -145,11 +188,15 @@ impl PricedOn<'_> {
         Ok(solve_all(self.machine, &[phase], &there, workers, self.options)?.time_ns)
     }
 
-    fn time_ns(&self, phases: &[Phase]) -> Result<f64, ModelError> {
+    fn time_ns(&self, phases: &[Phase], workers: u32) -> Result<f64, ModelError> {
         if phases.iter().all(Phase::is_idle) {
             return Ok(0.0);
         }
-        let (machine, workers) = (self.machine, self.workers);
-        Ok(solve_all(machine, phases, self.placement, workers, self.options)?.time_ns)
+        Ok(solve_all(self.machine, phases, self.placement, workers, self.options)?.time_ns)
     }
+}
+
+/// Number of the nodes that have parts.
+pub(super) fn nodes_of(parts: &[NodePart]) -> u32 {
+    parts.iter().map(|part| part.nodes).sum()
 }

@@ -11,9 +11,9 @@ pub struct NetworkLink {
     pub round_trip_us: f64,
 }
 
-/// What a statement costs beside the work of its operators.
+/// What a statement costs beside the work of its operators: see [`ModelledBackend::costs`].
 ///
-/// The default is measured on processes of one machine; docs/cluster-model.md says how.
+/// With the backend `distributed`, what is said of the scheduler here is done by the client.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StatementCosts {
     /// Planning, handing over and answering one statement, whatever the number of nodes, ms.
@@ -26,8 +26,13 @@ pub struct StatementCosts {
     /// Time of the scheduler for one shard of a statement, microseconds, in the task that reads it.
     pub shard_us: f64,
     /// Time of the node of the final plan for the result of one shard, microseconds, beside the
-    /// transfer of its bytes; results are read one after the other.
+    /// transfer of its bytes; results are read one after the other. With `distributed`: time of a
+    /// node for the rows of another one.
     pub fetch_us: f64,
+    /// Time of the client for the task of one node in a final plan that all nodes do, microseconds.
+    pub stage_task_us: f64,
+    /// Time of each of these nodes beside its work and what it reads of others, ms.
+    pub stage_node_ms: f64,
     /// Bytes of a task that do not depend on the number of shards: operators and settings.
     pub plan_bytes: f64,
     /// Bytes of a task for each shard of the table.
@@ -36,23 +41,41 @@ pub struct StatementCosts {
     pub fetches_at_once: u32,
 }
 
-impl Default for StatementCosts {
-    fn default() -> Self {
+impl StatementCosts {
+    /// Those of statements that Ballista's scheduler gives out, measured on processes of one
+    /// machine; docs/cluster-model.md says how.
+    fn of_scheduler() -> Self {
         StatementCosts {
             statement_ms: 60.0,
             task_us: 900.0,
             task_shard_us: 10.5,
             shard_us: 31.0,
             fetch_us: 600.0,
+            stage_task_us: 0.0,
+            stage_node_ms: 0.0,
             plan_bytes: 5000.0,
             plan_bytes_per_shard: 160.0,
             // `ballista.shuffle.max_concurrent_read_requests` of Ballista 55.
             fetches_at_once: 64,
         }
     }
-}
 
-impl StatementCosts {
+    /// Those of statements for which a client asks nodes, measured likewise.
+    fn of_client() -> Self {
+        StatementCosts {
+            statement_ms: 0.3,
+            task_us: 100.0,
+            task_shard_us: 0.0,
+            shard_us: 0.5,
+            fetch_us: 500.0,
+            stage_task_us: 650.0,
+            stage_node_ms: 3.0,
+            plan_bytes: 3000.0,
+            plan_bytes_per_shard: 10.0,
+            fetches_at_once: u32::MAX,
+        }
+    }
+
     /// A scheduler that costs nothing, to see the work alone.
     pub fn free() -> Self {
         StatementCosts {
@@ -61,10 +84,52 @@ impl StatementCosts {
             task_shard_us: 0.0,
             shard_us: 0.0,
             fetch_us: 0.0,
+            stage_task_us: 0.0,
+            stage_node_ms: 0.0,
             plan_bytes: 0.0,
             plan_bytes_per_shard: 0.0,
             fetches_at_once: u32::MAX,
         }
+    }
+}
+
+/// Who gives out the work of a statement, and who ends it: `--backend` of `cluster sql`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ModelledBackend {
+    /// The scheduler gives out tasks, nodes write results to files, and one node does the final
+    /// plan.
+    Ballista,
+    /// The client asks the nodes and does the final plan if it gets little for it. Otherwise all
+    /// nodes do it, each for its share of the keys.
+    #[default]
+    Distributed,
+}
+
+impl ModelledBackend {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            ModelledBackend::Ballista => "ballista",
+            ModelledBackend::Distributed => "distributed",
+        }
+    }
+
+    /// What statements cost with it, as measured.
+    pub fn costs(self) -> StatementCosts {
+        match self {
+            ModelledBackend::Ballista => StatementCosts::of_scheduler(),
+            ModelledBackend::Distributed => StatementCosts::of_client(),
+        }
+    }
+}
+
+impl std::str::FromStr for ModelledBackend {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [ModelledBackend::Ballista, ModelledBackend::Distributed];
+        let found = all.into_iter().find(|backend| backend.name() == text);
+        found.ok_or_else(|| format!("{text:?} is no backend; expected ballista or distributed"))
     }
 }
 
@@ -109,19 +174,25 @@ pub struct ClusterSetup {
     pub network: NetworkLink,
     /// What a statement costs beside its work.
     pub costs: StatementCosts,
-    /// Where nodes write what they pass on.
+    /// Where nodes write what they pass on; [`ModelledBackend::Distributed`] writes nothing.
     pub shuffle: ShuffleOn,
+    /// Who gives out work and ends statements.
+    pub backend: ModelledBackend,
 }
+
+/// Most bytes that nodes send to the client for a final plan: `--direct` of `cluster sql`.
+pub(super) const DIRECT_BYTES: f64 = (64u64 << 20) as f64;
 
 impl ClusterSetup {
     /// A cluster in which every node has the same number of shards, at least 16 in all.
-    pub fn new(nodes: u32, network: NetworkLink) -> Self {
+    pub fn new(nodes: u32, network: NetworkLink, backend: ModelledBackend) -> Self {
         ClusterSetup {
             nodes,
             shards: Self::even_shards(nodes),
             network,
-            costs: StatementCosts::default(),
+            costs: backend.costs(),
             shuffle: ShuffleOn::default(),
+            backend,
         }
     }
 
@@ -175,6 +246,8 @@ impl ClusterSetup {
             ("time of a task per shard in us", costs.task_shard_us),
             ("time of a shard in us", costs.shard_us),
             ("time of a result in us", costs.fetch_us),
+            ("time of a task of a stage in us", costs.stage_task_us),
+            ("time of a node for a stage in ms", costs.stage_node_ms),
             ("bytes of a plan", costs.plan_bytes),
             ("bytes of a plan per shard", costs.plan_bytes_per_shard),
         ];

@@ -3,11 +3,16 @@
 //! ```text
 //!   client ── statement ──► scheduler ── a task to each node ──► node plan ──► report
 //!                                     ── the final task ──► fetch from each node ──► final plan
+//!   client ── a request to each node ──► node plan ──► results ──► final plan of the client
+//!                                                 └──► to each node by key ──► its final plan
 //! ```
+//! The first is [`ModelledBackend::Ballista`], the others are [`ModelledBackend::Distributed`],
+//! where the client does what the scheduler does otherwise.
+//!
 //! All times are given, so the same question has the same answer. The scheduler, every node and the
 //! link into every node serve what comes in the order in which it comes.
 
-use super::price::{NodePart, StatementWork};
+use super::price::{LastOn, NodePart, StatementWork};
 use super::setup::ClusterSetup;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,7 +26,8 @@ pub struct StatementTimes {
     pub total_ns: f64,
     /// Of that, planning and answering, whatever the number of nodes.
     pub fixed_ns: f64,
-    /// Of that, until the scheduler knew that all node plans had ended.
+    /// Of that, until the scheduler knew that all node plans had ended, or the client had all
+    /// results that it gets itself.
     pub nodes_ns: f64,
     /// Of that, until all results were on the node of the final plan.
     pub fetch_ns: f64,
@@ -40,7 +46,7 @@ pub struct ClusterRun {
     pub scheduler_ns: f64,
     /// Time that nodes were busy, of all together, ns.
     pub nodes_ns: f64,
-    /// Longest time that the link into one node was busy, ns.
+    /// Longest time that the link into one node, or into the client, was busy, ns.
     pub link_ns: f64,
     /// Tasks that the scheduler gave out.
     pub tasks: u64,
@@ -78,13 +84,19 @@ enum Happening {
     /// A node plan is with its node.
     Given { stream: usize, node: usize },
     /// A node plan has ended, and the scheduler hears of it.
-    Ended { stream: usize, shards: u32 },
+    Ended { stream: usize, part: usize },
     /// The scheduler has noted the end of a node plan.
     Noted { stream: usize },
     /// The final plan is with its node.
     Last { stream: usize },
     /// Its results are there.
     Fetched { stream: usize },
+    /// A node has the rows of its share of the keys.
+    Received { stream: usize, node: usize },
+    /// A node has ended its share of the final plan, and the client hears of it.
+    ShareEnded { stream: usize },
+    /// The client has noted that.
+    ShareNoted { stream: usize },
     /// The scheduler hears of its end.
     LastEnded { stream: usize },
     /// The client has the answer.
@@ -132,6 +144,8 @@ struct ClientTurn {
     waiting: usize,
     noted: f64,
     fetched: f64,
+    /// When all nodes have their share of the final plan.
+    shares_given: f64,
     /// The node of the first part; the others follow it.
     first_node: usize,
     last_node: usize,
@@ -146,7 +160,8 @@ pub fn simulate(setup: &ClusterSetup, works: &[StatementWork], streams: u32) -> 
     while let Some(Reverse(event)) = cluster.events.pop() {
         cluster.happen(event);
     }
-    let longest = cluster.links.iter().map(|l| l.busy);
+    let links = cluster.links.iter().chain([&cluster.client_link]);
+    let longest = links.map(|l| l.busy);
     ClusterRun {
         scheduler_ns: cluster.scheduler.busy,
         nodes_ns: cluster.nodes.iter().map(|n| n.busy).sum(),
@@ -165,6 +180,8 @@ struct Simulated<'a> {
     scheduler: Server,
     nodes: Vec<Server>,
     links: Vec<Server>,
+    /// The link into the process of the clients.
+    client_link: Server,
     /// What each node's files are read from.
     files: Vec<Server>,
     streams: Vec<ClientTurn>,
@@ -182,6 +199,7 @@ impl<'a> Simulated<'a> {
             events: BinaryHeap::new(),
             order: 0,
             scheduler: Server::default(),
+            client_link: Server::default(),
             links: idle.clone(),
             files: idle.clone(),
             nodes: idle,
@@ -232,21 +250,35 @@ impl<'a> Simulated<'a> {
                 let of = &self.streams[stream];
                 let part = (node + self.nodes.len() - of.first_node) % self.nodes.len();
                 let NodePart {
-                    work_ns,
-                    write_ns,
-                    shards,
-                    ..
+                    work_ns, write_ns, ..
                 } = self.parts[of.query][part];
                 let work_ns = if of.has_work { work_ns + write_ns } else { 0.0 };
                 let done = self.nodes[node].serve(now, work_ns);
-                self.at(done + self.way_ns(), Happening::Ended { stream, shards });
+                self.at(done + self.way_ns(), Happening::Ended { stream, part });
             }
-            Happening::Ended { stream, shards } => {
-                let noted = self.scheduler.serve(now, self.setup.task_ns(shards) / 2.0);
-                self.at(noted, Happening::Noted { stream });
-            }
+            Happening::Ended { stream, part } => self.end(stream, part, now),
             Happening::Noted { stream } => self.note(stream, now),
             Happening::Last { stream } => self.fetch(stream, now),
+            Happening::Received { stream, node } => {
+                let of = &mut self.streams[stream];
+                of.fetched = of.fetched.max(now);
+                let last_ns = self.works[of.query].last_ns;
+                let last_ns = if of.has_work { last_ns } else { 0.0 };
+                let beside_ns = self.setup.costs.stage_node_ms * 1e6;
+                let done = self.nodes[node].serve(now, last_ns + beside_ns);
+                self.at(done + self.way_ns(), Happening::ShareEnded { stream });
+            }
+            Happening::ShareEnded { stream } => {
+                let noted = self.scheduler.serve(now, self.setup.task_ns(0) / 2.0);
+                self.at(noted, Happening::ShareNoted { stream });
+            }
+            Happening::ShareNoted { stream } => {
+                let of = &mut self.streams[stream];
+                of.waiting -= 1;
+                if of.waiting == 0 {
+                    self.at(now, Happening::Answered { stream });
+                }
+            }
             Happening::Fetched { stream } => {
                 let of = &mut self.streams[stream];
                 of.fetched = now;
@@ -266,10 +298,15 @@ impl<'a> Simulated<'a> {
 
     /// When a task that reads this number of shards is with its node.
     fn give(&mut self, now: f64, shards: u32) -> f64 {
+        self.send_task(now, self.setup.task_ns(shards) / 2.0)
+    }
+
+    /// When a task that takes the scheduler or the client this time is with its node.
+    fn send_task(&mut self, now: f64, task_ns: f64) -> f64 {
         let bytes = self.setup.task_bytes();
         self.run.tasks += 1;
         self.run.task_bytes += bytes;
-        let time = self.setup.task_ns(shards) / 2.0 + self.setup.transfer_ns(bytes);
+        let time = task_ns + self.setup.transfer_ns(bytes);
         self.scheduler.serve(now, time) + self.way_ns()
     }
 
@@ -290,6 +327,31 @@ impl<'a> Simulated<'a> {
             let node = (first + part) % nodes;
             self.at(given, Happening::Given { stream, node });
         }
+        if self.works[query].last_on == Some(LastOn::AllNodes) {
+            let task_ns = self.setup.costs.stage_task_us * 1e3;
+            let given = (0..parts).map(|_| self.send_task(now, task_ns)).last();
+            self.streams[stream].shares_given = given.unwrap_or(now);
+        }
+    }
+
+    /// Notes the end of a node plan; a client that gets the results itself has them then.
+    fn end(&mut self, stream: usize, part: usize, now: f64) {
+        let of = &self.streams[stream];
+        let (query, has_work) = (of.query, of.has_work);
+        let NodePart {
+            shards, sent_bytes, ..
+        } = self.parts[query][part];
+        let mut there = now;
+        if self.works[query].last_on == Some(LastOn::Client) {
+            let bytes = if has_work { sent_bytes } else { 0.0 };
+            there = self.client_link.serve(now, self.setup.transfer_ns(bytes));
+            self.run.made_bytes += bytes;
+            self.run.moved_bytes += bytes;
+            self.run.fetches += u64::from(sent_bytes > 0.0);
+        }
+        let time = self.setup.task_ns(shards) / 2.0;
+        let noted = self.scheduler.serve(there, time);
+        self.at(noted, Happening::Noted { stream });
     }
 
     fn note(&mut self, stream: usize, now: f64) {
@@ -299,11 +361,45 @@ impl<'a> Simulated<'a> {
             return;
         }
         (of.noted, of.fetched) = (now, now);
-        if self.works[of.query].has_last {
-            let given = self.give(now, 0);
-            self.at(given, Happening::Last { stream });
-        } else {
-            self.at(now, Happening::Answered { stream });
+        let (has_work, work) = (of.has_work, &self.works[of.query]);
+        match work.last_on {
+            None => self.at(now, Happening::Answered { stream }),
+            Some(LastOn::OneNode) => {
+                let given = self.give(now, 0);
+                self.at(given, Happening::Last { stream });
+            }
+            Some(LastOn::Client) => {
+                let last_ns = if has_work { work.last_ns } else { 0.0 };
+                let done = self.scheduler.serve(now, last_ns);
+                self.at(done, Happening::Answered { stream });
+            }
+            Some(LastOn::AllNodes) => self.exchange(stream, now),
+        }
+    }
+
+    /// Gets the rows of all nodes to the nodes that end them: of each, a share to every other one.
+    fn exchange(&mut self, stream: usize, now: f64) {
+        let of = &mut self.streams[stream];
+        let parts = &self.parts[of.query];
+        let (first, count) = (of.first_node, parts.len());
+        of.waiting = count;
+        let begin = now.max(of.shares_given) + self.setup.network.round_trip_us * 1e3;
+        let work = f64::from(u8::from(of.has_work));
+        let made: f64 = parts.iter().map(|part| part.sent_bytes * work).sum();
+        let others = count - 1;
+        let each: Vec<f64> = parts
+            .iter()
+            .map(|part| (made - part.sent_bytes * work) / count as f64)
+            .collect();
+        self.run.made_bytes += made;
+        self.run.moved_bytes += each.iter().sum::<f64>();
+        self.run.fetches += (count * others) as u64;
+        for (part, bytes) in each.into_iter().enumerate() {
+            let node = (first + part) % self.nodes.len();
+            let connections = others as f64 * self.setup.costs.fetch_us * 1e3;
+            let time = self.setup.transfer_ns(bytes) + connections;
+            let there = self.links[node].serve(begin, time);
+            self.at(there, Happening::Received { stream, node });
         }
     }
 

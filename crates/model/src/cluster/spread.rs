@@ -112,8 +112,9 @@ pub struct SpreadQuery {
     pub on_nodes: Vec<NodePhase>,
     /// What nodes send.
     pub sent: Vec<Sent>,
-    /// Phases of the final plan over rows that were sent, beside merging states.
-    pub last: Vec<Phase>,
+    /// Phases of the final plan over rows that were sent, beside merging states. Those over rows of
+    /// tables in shards are divided where all nodes do the final plan.
+    pub last: Vec<NodePhase>,
 }
 
 impl SpreadQuery {
@@ -190,8 +191,8 @@ impl SpreadQuery {
         filled.map(|a| a.structure.clone()).collect()
     }
 
-    /// The phases of the final plan, `states` of which come from other nodes.
-    pub fn last_phases(&self, states: f64) -> Vec<Phase> {
+    /// The phases of the final plan where a `share` of it is done, to which `states` come.
+    pub fn last_phases(&self, states: f64, share: f64) -> Vec<Phase> {
         let tables = self.sent.iter().map(|sent| match sent {
             Sent::States { groups, bytes, .. } => groups * bytes,
             Sent::Rows { .. } | Sent::First { .. } => 0.0,
@@ -199,7 +200,7 @@ impl SpreadQuery {
         let table = Access::probe(
             "merged groups",
             1.0,
-            tables.sum::<f64>().max(LINE_BYTES) as u64,
+            (share * tables.sum::<f64>()).max(LINE_BYTES) as u64,
         )
         .with_op(Op::Update)
         .with_class(StructureClass::GroupTable);
@@ -212,10 +213,22 @@ impl SpreadQuery {
             .compute_ns(MERGE_NS)
             .access(received.with_class(StructureClass::Buffer))
             .access(table);
-        [merge]
-            .into_iter()
-            .chain(self.last.iter().cloned())
-            .collect()
+        let divided = self.last.iter().map(|p| {
+            let mut phase = p.phase.clone();
+            if p.sharded {
+                phase.tuples *= share;
+                for access in &mut phase.accesses {
+                    access.footprint_bytes = (access.footprint_bytes as f64 * share) as u64;
+                }
+            }
+            phase
+        });
+        [merge].into_iter().chain(divided).collect()
+    }
+
+    /// Whether an aggregation or the first rows of a sort leave little of what nodes send.
+    pub fn has_small_results(&self) -> bool {
+        !self.sent.iter().any(|s| matches!(s, Sent::Rows { .. }))
     }
 
     /// States of groups that a node with this share of the rows sends.

@@ -6,7 +6,8 @@ use crate::question::RequestedWork;
 use crate::{PredictError, Request, placement, works};
 use tierloom_calibrate::{Asked, Known};
 use tierloom_model::cluster::{
-    ClusterRun, ClusterSetup, PricedOn, SpreadQuery, StatementTimes, StatementWork, simulate,
+    ClusterRun, ClusterSetup, LastOn, ModelledBackend, PricedOn, SpreadQuery, StatementTimes,
+    StatementWork, simulate,
 };
 use tierloom_model::sensitivity::{self, Uncertainty};
 use tierloom_model::{Machine, ModelError, Options, Phase, Placement};
@@ -60,6 +61,16 @@ impl QueryOnCluster {
             .fold(0.0, f64::max)
     }
 
+    /// Who does the final plan.
+    pub fn last_on(&self) -> &'static str {
+        match self.work.last_on {
+            None => "nobody",
+            Some(LastOn::Client) => "client",
+            Some(LastOn::OneNode) => "one node",
+            Some(LastOn::AllNodes) => "all nodes",
+        }
+    }
+
     /// Bytes that all nodes send or keep for the final plan.
     pub fn sent_bytes(&self) -> f64 {
         let parts = self.work.parts.iter();
@@ -108,15 +119,23 @@ impl ClusterSize {
         3600e9 * statements / self.loaded.span_ns
     }
 
-    /// Share of the time that scheduler, nodes on average, and the busiest link are busy with all
+    /// Who gives out the work of a statement.
+    pub fn hands_out(&self) -> &'static str {
+        match self.setup.backend {
+            ModelledBackend::Ballista => "scheduler",
+            ModelledBackend::Distributed => "client",
+        }
+    }
+
+    /// Share of the time that the scheduler or the clients' process, nodes on average, and the busiest link are busy with all
     /// clients.
     pub fn busy(&self) -> [(&'static str, f64); 3] {
         let run = &self.loaded;
         let of = |ns: f64| ns / run.span_ns;
         [
-            ("scheduler", of(run.scheduler_ns)),
+            (self.hands_out(), of(run.scheduler_ns)),
             ("nodes", of(run.nodes_ns / f64::from(self.setup.nodes))),
-            ("link into a node", of(run.link_ns)),
+            ("busiest link", of(run.link_ns)),
         ]
     }
 }
@@ -228,7 +247,7 @@ impl ClusterCase<'_> {
         let (shorter, longer) = (1.0 / high / range.answer, 1.0 / low / range.answer);
         let at = |work_factor: f64, cost_factor: f64| {
             let setup = ClusterSetup {
-                costs: self.request.costs(cost_factor),
+                costs: self.request.costs(setup.backend, cost_factor),
                 ..setup.clone()
             };
             alone(&setup, &scaled(&work, work_factor)).total_ns / 1e6

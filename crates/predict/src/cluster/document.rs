@@ -39,6 +39,7 @@ fn size(s: &ClusterSize) -> Value {
     let (time_ms, low_ms, high_ms) = s.round_ms();
     json!({
         "nodes": s.setup.nodes,
+        "backend": s.setup.backend.name(),
         "shards": s.setup.shards,
         "network_gbps": network.gbps,
         "network_us": network.round_trip_us,
@@ -85,6 +86,7 @@ fn query(q: &QueryOnCluster) -> Value {
         "node_plan_ms": ms(q.node_plan_ns()),
         "fetch_ms": ms(q.times.fetch_ns),
         "final_plan_ms": ms(q.times.last_ns),
+        "final_plan_on": q.last_on(),
         "sent_bytes": q.sent_bytes(),
     })
 }

@@ -2,7 +2,9 @@
 
 use crate::PredictError;
 use serde::Deserialize;
-use tierloom_model::cluster::{ClusterSetup, NetworkLink, ShuffleOn, StatementCosts};
+use tierloom_model::cluster::{
+    ClusterSetup, ModelledBackend, NetworkLink, ShuffleOn, StatementCosts,
+};
 
 /// The part of a question that is about several machines.
 ///
@@ -17,6 +19,9 @@ pub struct ClusterRequest {
     pub network_gbps: f64,
     /// Time from a request to the first byte of its answer between two nodes, microseconds.
     pub network_us: f64,
+    /// Who gives out work and ends statements: `distributed`, the default, or `ballista`.
+    #[serde(default)]
+    pub backend: Option<String>,
     /// Shards of each fact table; by default the same number on every node, at least 16 in all.
     #[serde(default)]
     pub shards: Option<u32>,
@@ -38,7 +43,7 @@ pub struct ClusterRequest {
     /// Time of the node of the final plan for the result of a shard, microseconds.
     #[serde(default)]
     pub fetch_us: Option<f64>,
-    /// The tier in whose memory nodes write the rows that they pass on.
+    /// The tier in whose memory nodes write the rows that they pass on, with `ballista`.
     #[serde(default)]
     pub shuffle: Option<String>,
     /// Instead of a tier, GB/s with which a node writes these rows and with which they are read.
@@ -107,10 +112,11 @@ impl ClusterRequest {
             gbps: self.network_gbps,
             round_trip_us: self.network_us,
         };
+        let backend = self.backend()?;
         let setups = self.nodes.0.iter().map(|nodes| {
-            let mut setup = ClusterSetup::new(*nodes, network);
+            let mut setup = ClusterSetup::new(*nodes, network, backend);
             setup.shards = self.shards.unwrap_or(setup.shards);
-            setup.costs = self.costs(1.0);
+            setup.costs = self.costs(backend, 1.0);
             setup.shuffle = self.shuffle()?;
             setup.check().map_err(PredictError::input)?;
             Ok(setup)
@@ -118,8 +124,21 @@ impl ClusterRequest {
         setups.collect()
     }
 
+    fn backend(&self) -> Result<ModelledBackend, PredictError> {
+        let Some(name) = &self.backend else {
+            return Ok(ModelledBackend::default());
+        };
+        name.parse().map_err(|e: String| PredictError::input(e))
+    }
+
     /// Where nodes write what they pass on.
     fn shuffle(&self) -> Result<ShuffleOn, PredictError> {
+        let is_given = self.shuffle.is_some() || self.shuffle_gbps.is_some();
+        if is_given && self.backend()? == ModelledBackend::Distributed {
+            return Err(PredictError::input(
+                "with the backend distributed nodes write no rows to files; the shuffle is priced with the backend ballista",
+            ));
+        }
         Ok(match (&self.shuffle, self.shuffle_gbps) {
             (None, None) => ShuffleOn::Free,
             (Some(tier), None) => ShuffleOn::Tier(tier.clone()),
@@ -135,9 +154,9 @@ impl ClusterRequest {
         })
     }
 
-    /// What statements cost, with measured numbers times `factor`.
-    pub(super) fn costs(&self, factor: f64) -> StatementCosts {
-        let measured = StatementCosts::default();
+    /// What statements cost with `backend`, with measured numbers times `factor`.
+    pub(super) fn costs(&self, backend: ModelledBackend, factor: f64) -> StatementCosts {
+        let measured = backend.costs();
         let or = |given: Option<f64>, known: f64| given.unwrap_or(known * factor);
         StatementCosts {
             statement_ms: or(self.statement_ms, measured.statement_ms),
@@ -145,6 +164,8 @@ impl ClusterRequest {
             task_shard_us: or(self.task_shard_us, measured.task_shard_us),
             shard_us: or(self.shard_us, measured.shard_us),
             fetch_us: or(self.fetch_us, measured.fetch_us),
+            stage_task_us: measured.stage_task_us * factor,
+            stage_node_ms: measured.stage_node_ms * factor,
             ..measured
         }
     }
@@ -169,7 +190,7 @@ mod tests {
         assert_eq!(more[1].costs.task_us, 5.0);
         assert_eq!(
             more[1].costs.fetch_us,
-            StatementCosts::default().fetch_us,
+            ModelledBackend::Distributed.costs().fetch_us,
             "what is not given is measured"
         );
     }
@@ -184,11 +205,19 @@ mod tests {
             (", \"nodes\": 2, \"streams\": 0", "streams is 0"),
             (", \"nodes\": 2, \"task_us\": -1", "time of a task in us -1"),
             (
-                ", \"nodes\": 2, \"shuffle_gbps\": [1, 0]",
+                ", \"nodes\": 2, \"backend\": \"spark\"",
+                "\"spark\" is no backend",
+            ),
+            (
+                ", \"nodes\": 2, \"shuffle\": \"cxl\"",
+                "write no rows to files",
+            ),
+            (
+                ", \"nodes\": 2, \"backend\": \"ballista\", \"shuffle_gbps\": [1, 0]",
                 "shuffle in GB/s 0",
             ),
             (
-                ", \"nodes\": 2, \"shuffle_gbps\": [1, 1], \"shuffle\": \"cxl\"",
+                ", \"nodes\": 2, \"backend\": \"ballista\", \"shuffle_gbps\": [1, 1], \"shuffle\": \"cxl\"",
                 "not both",
             ),
             (", \"nodes\": \"two\"", "a whole number or a list"),

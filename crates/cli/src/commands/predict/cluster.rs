@@ -1,10 +1,11 @@
 //! `tierloom predict --nodes N`: a query or a benchmark on several machines, as text.
 
 use super::render::{number, table};
+use crate::commands::cluster::ClusterBackend;
 use crate::failure::Failure;
 use crate::output;
 use comfy_table::Table;
-use tierloom_model::cluster::ShuffleOn;
+use tierloom_model::cluster::{ModelledBackend, ShuffleOn};
 use tierloom_predict::{ClusterPrediction, ClusterRequest, ClusterSize, Counts, Request};
 use tierloom_text::Bytes;
 
@@ -28,6 +29,14 @@ pub struct ClusterArgs {
     /// Time from a request to the first byte of its answer, microseconds
     #[arg(long, requires = "nodes", value_name = "US")]
     network_us: Option<f64>,
+    /// Who gives out work and ends statements, as for `tierloom cluster sql`
+    #[arg(
+        long,
+        requires = "nodes",
+        value_name = "BACKEND",
+        default_value = "distributed"
+    )]
+    backend: ClusterBackend,
     /// Shards of each fact table; default: the same number on every machine, at least 16 in all
     #[arg(long, requires = "nodes", value_name = "N")]
     shards: Option<u32>,
@@ -38,22 +47,23 @@ pub struct ClusterArgs {
     /// (docs/cluster-model.md)
     #[arg(long, requires = "nodes", value_name = "MS")]
     statement_ms: Option<f64>,
-    /// Work of the scheduler for a task, microseconds; default: as measured
+    /// Work of the scheduler, or the client, for a task, microseconds; default: as measured
     #[arg(long, requires = "nodes", value_name = "US")]
     task_us: Option<f64>,
-    /// Work of the scheduler for a task and each shard of the table, microseconds; default: as
-    /// measured
+    /// Work of the scheduler, or the client, for a task and each shard of the table, microseconds;
+    /// default: as measured
     #[arg(long, requires = "nodes", value_name = "US")]
     task_shard_us: Option<f64>,
-    /// Work of the scheduler for each shard of a statement, microseconds; default: as measured
+    /// Work of the scheduler, or the client, for each shard of a statement, microseconds; default:
+    /// as measured
     #[arg(long, requires = "nodes", value_name = "US")]
     shard_us: Option<f64>,
-    /// Work of the final plan's machine for the result of a shard, microseconds; default: as
-    /// measured
+    /// Work of a machine for a result: that of a shard for the final plan, or with `distributed`
+    /// the rows of another machine; microseconds; default: as measured
     #[arg(long, requires = "nodes", value_name = "US")]
     fetch_us: Option<f64>,
-    /// Tier in whose memory machines write the rows that they pass on; default: neither writing nor
-    /// reading them takes time
+    /// Tier in whose memory machines write the rows that they pass on, with `--backend ballista`;
+    /// default: neither writing nor reading them takes time
     #[arg(
         long,
         requires = "nodes",
@@ -65,6 +75,15 @@ pub struct ClusterArgs {
     /// as on a disk
     #[arg(long, requires = "nodes", value_name = "WRITE,READ", value_parser = two_rates)]
     shuffle_gbps: Option<[f64; 2]>,
+}
+
+impl From<ClusterBackend> for ModelledBackend {
+    fn from(backend: ClusterBackend) -> Self {
+        match backend {
+            ClusterBackend::Ballista => ModelledBackend::Ballista,
+            ClusterBackend::Distributed => ModelledBackend::Distributed,
+        }
+    }
 }
 
 /// Two numbers with a comma.
@@ -85,6 +104,7 @@ impl ClusterArgs {
             nodes: Counts(self.nodes.clone()),
             network_gbps: gbps,
             network_us: us,
+            backend: Some(ModelledBackend::from(self.backend).name().into()),
             shards: self.shards,
             streams: self.streams,
             statement_ms: self.statement_ms,
@@ -121,10 +141,12 @@ fn text(work: &str, p: &ClusterPrediction) -> String {
     if let Some(size) = p.sizes.first() {
         let (network, costs) = (&size.setup.network, &size.setup.costs);
         out += &format!(
-            "Network of {} GB/s a node and {} us a round trip; {} ms a statement; scheduler: {} us a task, {} us more for each shard, {} us a shard; {} us a result (given, or measured on processes of one machine)\n",
+            "Backend {}; network of {} GB/s a node and {} us a round trip; {} ms a statement; {}: {} us a task, {} us more for each shard, {} us a shard; {} us a result (given, or measured on processes of one machine)\n",
+            size.setup.backend.name(),
             network.gbps,
             network.round_trip_us,
             costs.statement_ms,
+            size.hands_out(),
             costs.task_us,
             costs.task_shard_us,
             costs.shard_us,
@@ -159,6 +181,7 @@ fn queries(size: &ClusterSize) -> Table {
         "fetch ms",
         "final plan ms",
         "sent",
+        "final plan on",
     ];
     let mut table = table(header, 1..10);
     for q in &size.queries {
@@ -174,6 +197,7 @@ fn queries(size: &ClusterSize) -> Table {
             ms(q.times.fetch_ns),
             ms(q.times.last_ns),
             Bytes(q.sent_bytes().round() as u64).rounded(),
+            q.last_on().into(),
         ]);
     }
     table
@@ -212,11 +236,13 @@ fn one_client(p: &ClusterPrediction) -> Table {
 
 /// All queries once in each of several clients.
 fn many_clients(p: &ClusterPrediction) -> Table {
+    let hands_out = p.sizes.first().map_or("scheduler", ClusterSize::hands_out);
+    let hands_out = format!("{hands_out} busy");
     let header = [
         "nodes",
         "clients",
         "statements/h",
-        "scheduler busy",
+        hands_out.as_str(),
         "nodes busy",
         "busiest link",
     ];
