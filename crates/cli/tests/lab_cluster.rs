@@ -185,8 +185,8 @@ fn shell(script: &str) -> GuestCommand {
     GuestCommand::shell(format!("{PRELUDE}\n{script}"))
 }
 
-/// The rows of an answer in an order of their own, since queries leave that of equal rows open, with
-/// numbers to four digits, since sums of floating-point numbers depend on their order.
+/// The rows of an answer in an order of their own, since queries leave that of equal rows open,
+/// with numbers to four digits, since sums of floating-point numbers depend on their order.
 fn rows(text: &str) -> Vec<String> {
     let rounded = |value: &str| match value.parse::<f64>() {
         Ok(number) => format!("{number:.3e}"),

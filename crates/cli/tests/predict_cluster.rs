@@ -151,7 +151,7 @@ fn all_machines_end_what_nodes_give_many_rows_of() {
     );
     let ends = |cluster: &Value| {
         let queries = cluster["queries"].as_array().unwrap().iter();
-        let of = |q: &Value| format!("{}", q["final_plan_on"].as_str().unwrap());
+        let of = |q: &Value| q["final_plan_on"].as_str().unwrap().to_owned();
         queries.map(of).collect::<Vec<_>>()
     };
     // Three queries read no table in shards.

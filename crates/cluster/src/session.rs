@@ -250,8 +250,8 @@ impl<'a> ClusterSession<'a> {
         done
     }
 
-    /// Whether the nodes are asked for their rows, and the final plan is done here, unless there are
-    /// too many of them.
+    /// Whether the nodes are asked for their rows, and the final plan is done here, unless there
+    /// are too many of them.
     pub fn is_asked(&self, plan: &Distributed) -> bool {
         let direct = self.link.most_bytes > 0 && plan.has_small_results();
         let only_rows = plan.last.is_none() && self.link.backend == Backend::Distributed;

@@ -70,7 +70,7 @@ where
         work.spawn_on(answer, &self.threads);
         Box::pin(async move {
             Ok(match begun.await {
-                Ok(head) => Response::from_parts(head, Body::new(Answer { frames, work })),
+                Ok(head) => Response::from_parts(head, Body::new(AnswerBody { frames, work })),
                 Err(_) => Status::internal("a part of a final plan failed").into_http(),
             })
         })
@@ -78,12 +78,12 @@ where
 }
 
 /// The messages of an answer; dropping it ends the work on them.
-struct Answer {
+struct AnswerBody {
     frames: mpsc::Receiver<Result<Frame<Bytes>, Status>>,
     work: JoinSet<()>,
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for AnswerBody {
     type Data = Bytes;
     type Error = Status;
 

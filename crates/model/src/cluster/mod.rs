@@ -2,8 +2,9 @@
 //!
 //! A statement runs as `tierloom cluster` runs it (docs/cluster.md): facts are in shards, the other
 //! tables on every node; each node does its part on its shards and sends states or rows to the
-//! client, to one node or to all, which do the rest. [`SpreadQuery`] is a query cut in that way, [`StatementWork`] prices
-//! its parts on a machine, and [`simulate`] adds what a scheduler and a network add.
+//! client, to one node or to all, which do the rest. [`SpreadQuery`] is a query cut in that way,
+//! [`StatementWork`] prices its parts on a machine, and [`simulate`] adds what a scheduler or a
+//! client and a network add.
 //!
 //! ```
 //! use tierloom_model::cluster::*;

@@ -127,8 +127,8 @@ impl ClusterSize {
         }
     }
 
-    /// Share of the time that the scheduler or the clients' process, nodes on average, and the busiest link are busy with all
-    /// clients.
+    /// Share of the time that the scheduler or the clients' process, nodes on average, and the
+    /// busiest link are busy with all clients.
     pub fn busy(&self) -> [(&'static str, f64); 3] {
         let run = &self.loaded;
         let of = |ns: f64| ns / run.span_ns;
