@@ -169,7 +169,7 @@ impl<'a> ClusterSession<'a> {
     }
 
     /// Runs a plan on the cluster; once more if an executor went away with a part of the answer
-    /// that others can make too.
+    /// that others can make too, or if a connection broke and nobody is gone.
     pub fn collected(
         &self,
         plan: &Distributed,
@@ -179,10 +179,13 @@ impl<'a> ClusterSession<'a> {
             return Err(ClusterError::Failed(why));
         }
         let mut map = Arc::clone(&self.map);
+        let mut is_again = false;
         for _ in 0..RETRIES {
             match self.attempt(plan, &map, stop) {
                 Err(ClusterError::Failed(text)) if may_be_a_loss(&text) => {
                     match self.what_is_lost(plan, stop)? {
+                        // The network was away for a moment, and nobody is lost.
+                        Loss::Nothing if is_broken(&text) && !is_again => is_again = true,
                         Loss::Nothing => return Err(ClusterError::Failed(text)),
                         Loss::Shard(why) => return Err(ClusterError::Failed(why)),
                         Loss::Executor(now) => map = now,
@@ -428,6 +431,12 @@ fn may_be_a_loss(text: &str) -> bool {
         "no live node has",
         "Fetch",
     ];
+    marks.iter().any(|mark| text.contains(mark))
+}
+
+/// Whether the error is that of a connection that broke.
+fn is_broken(text: &str) -> bool {
+    let marks = ["protocol error", "transport", "roken pipe"];
     marks.iter().any(|mark| text.contains(mark))
 }
 
