@@ -8,6 +8,7 @@ use datafusion::common::{Result, exec_err};
 use datafusion::execution::TaskContext;
 use futures::{Stream, StreamExt};
 use std::sync::Arc;
+use tierloom_engine::with_settings;
 use tokio::sync::watch;
 
 /// What waits for a task has this; the task is given up when it is dropped.
@@ -24,17 +25,8 @@ struct Waited(watch::Receiver<()>);
 pub(crate) fn waited_for(context: &TaskContext) -> (Waiter, Arc<TaskContext>) {
     let (waiter, waited) = watch::channel(());
     let config = context.session_config().clone();
-    let context = TaskContext::new(
-        context.task_id(),
-        context.session_id(),
-        config.with_extension(Arc::new(Waited(waited))),
-        context.scalar_functions().clone(),
-        context.higher_order_functions().clone(),
-        context.aggregate_functions().clone(),
-        context.window_functions().clone(),
-        context.runtime_env(),
-    );
-    (Waiter(waiter), Arc::new(context))
+    let config = config.with_extension(Arc::new(Waited(waited)));
+    (Waiter(waiter), Arc::new(with_settings(context, config)))
 }
 
 /// `rows`, which end with an error when the task of `context` is given up.

@@ -23,6 +23,7 @@ mod client;
 mod codec;
 mod connections;
 mod direct;
+mod done_by;
 mod error;
 mod executor;
 mod explain;

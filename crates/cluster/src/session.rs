@@ -1,6 +1,7 @@
 //! One statement: planned here, cut for the nodes, run on them.
 
 use crate::direct::{NoAnswer, Question};
+use crate::done_by::done_by;
 use crate::error::ClusterError;
 use crate::explain::described;
 use crate::link::Link;
@@ -23,14 +24,14 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, collect};
-use futures::TryFutureExt;
 use futures::future::try_join_all;
+use futures::{FutureExt, TryFutureExt};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tierloom_engine::{stack, task_context};
 use tierloom_sql::with_pauses;
-use tokio::task::JoinSet;
 
 /// Time between two looks at the nodes while a statement runs.
 const LOOK: Duration = Duration::from_millis(500);
@@ -359,18 +360,16 @@ impl<'a> ClusterSession<'a> {
             .map_err(failed)?;
         let context = task_context(engine.context());
         if rows <= FEW_ROWS {
-            // Over before another thread has begun.
-            return collect(plan, context).await.map_err(failed);
+            // Over before another thread has begun. Operators of one execution share no state
+            // with others, so a panic fails this statement only.
+            let rows = AssertUnwindSafe(collect(plan, context))
+                .catch_unwind()
+                .await;
+            let panicked = |_| ClusterError::Failed("the final plan failed: it panicked".into());
+            return rows.map_err(panicked)?.map_err(failed);
         }
-        // Dropping it ends the work, if the statement ends before.
-        let mut work = JoinSet::new();
-        work.spawn_on(collect(plan, context), engine.handle());
-        match work.join_next().await {
-            Some(Ok(Ok(rows))) => Ok(rows),
-            Some(Ok(Err(e))) => Err(ClusterError::Failed(e.strip_backtrace())),
-            Some(Err(e)) => Err(ClusterError::Failed(format!("the final plan failed: {e}"))),
-            None => Err(ClusterError::Failed("the final plan ended twice".into())),
-        }
+        let rows = done_by(engine.handle(), collect(plan, context)).await;
+        rows.map_err(ClusterError::Failed)?.map_err(failed)
     }
 
     /// Ends when the statement cannot go on: the user stops it, or something has been lost for
@@ -422,16 +421,8 @@ enum Loss {
 
 /// Whether the error of a statement may be that of a connection to an executor that is gone.
 fn may_be_a_loss(text: &str) -> bool {
-    let marks = [
-        "protocol error",
-        "onnect",
-        "transport",
-        "roken pipe",
-        "is not on node",
-        "no live node has",
-        "Fetch",
-    ];
-    marks.iter().any(|mark| text.contains(mark))
+    let marks = ["onnect", "is not on node", "no live node has", "Fetch"];
+    is_broken(text) || marks.iter().any(|mark| text.contains(mark))
 }
 
 /// Whether the error is that of a connection that broke.

@@ -1,6 +1,7 @@
 //! What operators know of the session that runs them.
 
 use datafusion::execution::TaskContext;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,28 +13,33 @@ use std::sync::Arc;
 pub fn task_context(context: &SessionContext) -> Arc<TaskContext> {
     let state = context.state_ref();
     let state = state.read();
-    Arc::new(TaskContext::new(
-        None,
-        state.session_id().to_owned(),
-        state.config().clone(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        Arc::clone(state.runtime_env()),
-    ))
+    let runtime = Arc::clone(state.runtime_env());
+    let id = state.session_id().to_owned();
+    Arc::new(without_functions(None, id, state.config().clone(), runtime))
 }
 
 /// `context` with other settings, and without names of functions as in [`task_context`].
 pub fn with_settings(context: &TaskContext, settings: SessionConfig) -> TaskContext {
+    let (task, session) = (context.task_id(), context.session_id());
+    without_functions(task, session, settings, context.runtime_env())
+}
+
+fn without_functions(
+    task: Option<String>,
+    session: String,
+    settings: SessionConfig,
+    runtime: Arc<RuntimeEnv>,
+) -> TaskContext {
+    let (scalar, higher_order) = (HashMap::new(), HashMap::new());
+    let (aggregate, window) = (HashMap::new(), HashMap::new());
     TaskContext::new(
-        context.task_id(),
-        context.session_id(),
+        task,
+        session,
         settings,
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        context.runtime_env(),
+        scalar,
+        higher_order,
+        aggregate,
+        window,
+        runtime,
     )
 }

@@ -16,6 +16,7 @@ pub(crate) use worker::with_worker;
 
 use crate::codec::{Forwarded, PlanCodec};
 use crate::direct::NodeLinks;
+use crate::done_by::done_by;
 use crate::local::BATCH_ROWS;
 use crate::map::ClusterMap;
 use crate::parts::parts_of;
@@ -27,9 +28,7 @@ use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::TransformedResult;
-use datafusion::common::{
-    DFSchema, DataFusionError, Result, exec_datafusion_err, exec_err, plan_err,
-};
+use datafusion::common::{DFSchema, DataFusionError, Result, exec_datafusion_err, plan_err};
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
@@ -46,7 +45,6 @@ use std::sync::Arc;
 use tierloom_corrections::Walk;
 use tierloom_sql::with_pauses;
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
 use url::Url;
 use worker::NodeChannels;
 
@@ -147,14 +145,10 @@ impl Stages {
     /// # Errors
     /// DataFusion's, from nodes; connections that are lost say so.
     pub async fn rows(self, threads: &Handle) -> Result<Vec<RecordBatch>> {
-        // Dropping it ends the work.
-        let mut work = JoinSet::new();
-        work.spawn_on(collect(self.plan, self.session.task_ctx()), threads);
-        match work.join_next().await {
-            Some(Ok(rows)) => rows,
-            Some(Err(e)) => exec_err!("the final plan failed: {e}"),
-            None => exec_err!("the final plan ended twice"),
-        }
+        let work = collect(self.plan, self.session.task_ctx());
+        done_by(threads, work)
+            .await
+            .map_err(DataFusionError::Execution)?
     }
 
     /// The stages as text.

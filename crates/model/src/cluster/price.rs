@@ -113,9 +113,10 @@ impl PricedOn<'_> {
             true => &ShuffleOn::Free,
             false => &setup.shuffle,
         };
-        let (mut parts, mut states, mut own_states) = (Vec::new(), 0.0, 0.0);
-        for (index, (shards, nodes)) in held.into_iter().enumerate() {
-            let share = f64::from(shards) / f64::from(setup.shards);
+        let share_of = |shards| f64::from(shards) / f64::from(setup.shards);
+        let (mut parts, mut states, mut sent) = (Vec::new(), 0.0, 0.0);
+        for (shards, nodes) in held {
+            let share = share_of(shards);
             let sent_bytes = query.sent_bytes(share);
             parts.push(NodePart {
                 nodes,
@@ -126,25 +127,20 @@ impl PricedOn<'_> {
                 read_ns: self.passing_on_ns(files, sent_bytes, shards, Op::Read)?,
             });
             states += f64::from(nodes) * query.states(share);
-            if index == 0 {
-                own_states = query.states(share);
-            }
+            sent += f64::from(nodes) * sent_bytes;
         }
-        let sent: f64 = parts
-            .iter()
-            .map(|p| f64::from(p.nodes) * p.sent_bytes)
-            .sum();
         let last_on = match setup.backend {
             ModelledBackend::Ballista => LastOn::OneNode,
             _ if query.has_small_results() && sent <= DIRECT_BYTES => LastOn::Client,
             ModelledBackend::Distributed => LastOn::AllNodes,
         };
-        let each = 1.0 / f64::from(nodes_of(&parts));
+        let each = 1.0 / f64::from(nodes);
         let last_ns = match last_on {
             LastOn::Client => self.time_ns(&query.last_phases(states, 1.0), 1)?,
             // The node of the final plan, one of the first, has its own states already.
             LastOn::OneNode => {
-                let phases = query.last_phases(states - own_states, 1.0);
+                let own = query.states(share_of(parts[0].shards));
+                let phases = query.last_phases(states - own, 1.0);
                 self.time_ns(&phases, self.workers)?
             }
             LastOn::AllNodes => {
@@ -194,9 +190,4 @@ impl PricedOn<'_> {
         }
         Ok(solve_all(self.machine, phases, self.placement, workers, self.options)?.time_ns)
     }
-}
-
-/// Number of the nodes that have parts.
-pub(super) fn nodes_of(parts: &[NodePart]) -> u32 {
-    parts.iter().map(|part| part.nodes).sum()
 }

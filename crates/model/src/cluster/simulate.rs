@@ -151,6 +151,13 @@ struct ClientTurn {
     last_node: usize,
 }
 
+impl ClientTurn {
+    /// Time or bytes of the work, which one statement of a query has.
+    fn work(&self, of_query: f64) -> f64 {
+        if self.has_work { of_query } else { 0.0 }
+    }
+}
+
 /// Runs `works` once in each of `streams` streams, each beginning with another query.
 ///
 /// # Panics
@@ -252,8 +259,7 @@ impl<'a> Simulated<'a> {
                 let NodePart {
                     work_ns, write_ns, ..
                 } = self.parts[of.query][part];
-                let work_ns = if of.has_work { work_ns + write_ns } else { 0.0 };
-                let done = self.nodes[node].serve(now, work_ns);
+                let done = self.nodes[node].serve(now, of.work(work_ns + write_ns));
                 self.at(done + self.way_ns(), Happening::Ended { stream, part });
             }
             Happening::Ended { stream, part } => self.end(stream, part, now),
@@ -262,8 +268,7 @@ impl<'a> Simulated<'a> {
             Happening::Received { stream, node } => {
                 let of = &mut self.streams[stream];
                 of.fetched = of.fetched.max(now);
-                let last_ns = self.works[of.query].last_ns;
-                let last_ns = if of.has_work { last_ns } else { 0.0 };
+                let last_ns = of.work(self.works[of.query].last_ns);
                 let beside_ns = self.setup.costs.stage_node_ms * 1e6;
                 let done = self.nodes[node].serve(now, last_ns + beside_ns);
                 self.at(done + self.way_ns(), Happening::ShareEnded { stream });
@@ -283,8 +288,7 @@ impl<'a> Simulated<'a> {
                 let of = &mut self.streams[stream];
                 of.fetched = now;
                 let node = of.last_node;
-                let last_ns = self.works[of.query].last_ns;
-                let last_ns = if of.has_work { last_ns } else { 0.0 };
+                let last_ns = of.work(self.works[of.query].last_ns);
                 let done = self.nodes[node].serve(now, last_ns);
                 self.at(done + self.way_ns(), Happening::LastEnded { stream });
             }
@@ -337,13 +341,12 @@ impl<'a> Simulated<'a> {
     /// Notes the end of a node plan; a client that gets the results itself has them then.
     fn end(&mut self, stream: usize, part: usize, now: f64) {
         let of = &self.streams[stream];
-        let (query, has_work) = (of.query, of.has_work);
         let NodePart {
             shards, sent_bytes, ..
-        } = self.parts[query][part];
+        } = self.parts[of.query][part];
         let mut there = now;
-        if self.works[query].last_on == Some(LastOn::Client) {
-            let bytes = if has_work { sent_bytes } else { 0.0 };
+        if self.works[of.query].last_on == Some(LastOn::Client) {
+            let bytes = of.work(sent_bytes);
             there = self.client_link.serve(now, self.setup.transfer_ns(bytes));
             self.run.made_bytes += bytes;
             self.run.moved_bytes += bytes;
@@ -361,7 +364,7 @@ impl<'a> Simulated<'a> {
             return;
         }
         (of.noted, of.fetched) = (now, now);
-        let (has_work, work) = (of.has_work, &self.works[of.query]);
+        let work = &self.works[of.query];
         match work.last_on {
             None => self.at(now, Happening::Answered { stream }),
             Some(LastOn::OneNode) => {
@@ -369,8 +372,7 @@ impl<'a> Simulated<'a> {
                 self.at(given, Happening::Last { stream });
             }
             Some(LastOn::Client) => {
-                let last_ns = if has_work { work.last_ns } else { 0.0 };
-                let done = self.scheduler.serve(now, last_ns);
+                let done = self.scheduler.serve(now, of.work(work.last_ns));
                 self.at(done, Happening::Answered { stream });
             }
             Some(LastOn::AllNodes) => self.exchange(stream, now),
@@ -384,7 +386,7 @@ impl<'a> Simulated<'a> {
         let (first, count) = (of.first_node, parts.len());
         of.waiting = count;
         let begin = now.max(of.shares_given) + self.setup.network.round_trip_us * 1e3;
-        let work = f64::from(u8::from(of.has_work));
+        let work = of.work(1.0);
         let made: f64 = parts.iter().map(|part| part.sent_bytes * work).sum();
         let others = count - 1;
         let each: Vec<f64> = parts
@@ -406,7 +408,7 @@ impl<'a> Simulated<'a> {
     /// Gets the results of all nodes to the node of the final plan.
     fn fetch(&mut self, stream: usize, now: f64) {
         let of = &self.streams[stream];
-        let (last, work) = (of.last_node, f64::from(u8::from(of.has_work)));
+        let (last, work) = (of.last_node, of.work(1.0));
         let (first, count) = (of.first_node, self.nodes.len());
         let own = (last + count - first) % count;
         let (costs, round_trip) = (self.setup.costs, 2.0 * self.way_ns());
