@@ -152,8 +152,9 @@ async fn run(
     message: Message,
     rows: mpsc::Sender<Given>,
 ) -> Result<(), DataFusionError> {
-    let context = task_context(node.engine().context());
-    let mut batches = asked_for(node, message)?.execute(0, context)?;
+    let plan = asked_for(Arc::clone(&node), message)?;
+    let context = task_context(node.engine().context(), &plan);
+    let mut batches = plan.execute(0, context)?;
     let mut waiting = None;
     while let Some(batch) = batches.try_next().await? {
         if let Some(earlier) = waiting.replace(batch)

@@ -358,7 +358,7 @@ impl<'a> ClusterSession<'a> {
         let plan = reset_plan_states(plan)
             .and_then(with_pauses)
             .map_err(failed)?;
-        let context = task_context(engine.context());
+        let context = task_context(engine.context(), &plan);
         if rows <= FEW_ROWS {
             // Over before another thread has begun. Operators of one execution share no state
             // with others, so a panic fails this statement only.

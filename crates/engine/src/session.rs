@@ -493,7 +493,7 @@ impl Engine {
         }
         let start = Instant::now();
         let outcome = self.handle.block_on(async {
-            let work = collect(Arc::clone(&plan), task_context(&self.context));
+            let work = collect(Arc::clone(&plan), task_context(&self.context, &plan));
             // A panic in an operator fails its query only: operators of one execution share no
             // state with others.
             let work = AssertUnwindSafe(work).catch_unwind();

@@ -1,16 +1,24 @@
 //! What operators know of the session that runs them.
 
+use datafusion::common::tree_node::TreeNode;
 use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::streaming::StreamingTableExec;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A context for one execution in the session of `context`.
+/// A context for one execution of `plan` in the session of `context`.
 ///
-/// It names no functions: an operator has those that it calls, and copying the names of all of them
-/// takes longer than some statements.
-pub fn task_context(context: &SessionContext) -> Arc<TaskContext> {
+/// It names functions only if the plan reads a table that the session makes of itself, as
+/// `information_schema` does: other operators have those that they call, and copying the names of
+/// all of them takes longer than some statements.
+pub fn task_context(context: &SessionContext, plan: &Arc<dyn ExecutionPlan>) -> Arc<TaskContext> {
+    let of_the_session = plan.exists(|node| Ok(node.is::<StreamingTableExec>()));
+    if of_the_session.is_ok_and(|found| found) {
+        return context.task_ctx();
+    }
     let state = context.state_ref();
     let state = state.read();
     let runtime = Arc::clone(state.runtime_env());
@@ -18,7 +26,7 @@ pub fn task_context(context: &SessionContext) -> Arc<TaskContext> {
     Arc::new(without_functions(None, id, state.config().clone(), runtime))
 }
 
-/// `context` with other settings, and without names of functions as in [`task_context`].
+/// `context` with other settings, and without names of functions.
 pub fn with_settings(context: &TaskContext, settings: SessionConfig) -> TaskContext {
     let (task, session) = (context.task_id(), context.session_id());
     without_functions(task, session, settings, context.runtime_env())

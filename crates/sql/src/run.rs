@@ -169,7 +169,7 @@ pub(super) fn stream(
         Some(driver) => Some(driver.begin(statement, &plan, &stop)?),
         None => None,
     };
-    let context = task_context(engine.context());
+    let context = task_context(engine.context(), &plan);
     let handle = engine.handle().clone();
     let start = Instant::now();
     let result: Result<(u64, Flow), SqlError> = (|| {

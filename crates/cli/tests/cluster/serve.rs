@@ -230,6 +230,10 @@ fn catalogs_and_explanations_show_the_clusters_tables_nodes_and_tiers() {
     let tables = ["customer", "date", "lineorder", "part", "supplier"];
     let listed = served.says(&["\\dt"]);
     let of_schema = served.says(&["SELECT table_name, table_type FROM information_schema.tables"]);
+    let functions = served.says(&[
+        "SELECT DISTINCT routine_name FROM information_schema.routines WHERE routine_name = 'sqrt'",
+    ]);
+    assert!(functions.contains("sqrt"), "{functions}");
     let of_flight = served.flight().tables();
     for table in tables {
         assert!(
