@@ -47,6 +47,7 @@ mod policy;
 mod registry;
 mod scan;
 mod scheduler;
+mod sent;
 mod served;
 mod session;
 mod shard;

@@ -3,11 +3,11 @@
 use crate::codec::{PlanReader, plan_of};
 use crate::given_up::unless_given_up;
 use crate::node::Node;
+use crate::sent::{BATCH_ROWS, pieces};
 use crate::wire::{Header, Message, ScanHeader};
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
+use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -21,7 +21,7 @@ use datafusion::physical_plan::{
     PhysicalExpr, PlanProperties, displayable,
 };
 use datafusion::physical_planner::DefaultPhysicalPlanner;
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use log::{debug, info};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -29,9 +29,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_engine::star::notes;
 use tierloom_engine::{PlacedScanExec, with_settings};
 use tierloom_sql::with_pauses;
-
-/// Rows per batch and morsel on a node.
-pub(crate) const BATCH_ROWS: usize = 16 * 1024;
 
 /// Reads node plans and final plans as operators of this node.
 #[derive(Debug)]
@@ -288,18 +285,6 @@ impl LocalPlanExec {
     }
 }
 
-/// The column without text that its rows do not have.
-///
-/// Rows of a text column share the text of all rows of their table, and results are written with
-/// all that their columns refer to.
-fn compact(column: &ArrayRef) -> ArrayRef {
-    match column.data_type() {
-        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
-        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
-        _ => Arc::clone(column),
-    }
-}
-
 impl ExecutionPlan for LocalPlanExec {
     fn name(&self) -> &str {
         "LocalPlanExec"
@@ -354,14 +339,12 @@ impl ExecutionPlan for LocalPlanExec {
         let schema = Arc::clone(&self.schema);
         let named = Arc::clone(&schema);
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let batches = futures::stream::iter(streams).flatten().map(move |batch| {
-            let batch = batch?;
+        let batches = futures::stream::iter(streams).flatten();
+        let batches = batches.map_ok(move |batch| {
             metrics.record_output(batch.num_rows());
-            let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-            let columns = batch.columns().iter().map(compact).collect();
-            let named = Arc::clone(&named);
-            RecordBatch::try_new_with_options(named, columns, &rows).map_err(DataFusionError::from)
+            futures::stream::iter(pieces(batch, Arc::clone(&named)))
         });
+        let batches = batches.try_flatten();
         let batches = unless_given_up(batches, &of_task);
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
@@ -397,7 +380,6 @@ mod tests {
     use crate::node::ShardHome;
     use crate::planner::{ClusterPlanner, VisibleTables};
     use crate::wire::NodePlanHeader;
-    use arrow::array::StringViewArray;
     use datafusion::physical_plan::collect;
     use tierloom_memory::{FakeBackend, FakeNode, PageSize, Placement, fake_topology};
     use tierloom_topology::NodeId;
@@ -493,20 +475,5 @@ mod tests {
         }
         // A few select nothing at this scale.
         assert!(with_rows > 8, "{with_rows}");
-    }
-
-    #[test]
-    fn a_few_rows_of_a_text_column_are_sent_without_the_text_of_the_others() {
-        let long = |row: usize| format!("the comment of row number {row}");
-        let all: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..1000).map(long)));
-        let some = all.slice(500, 2);
-        let sent = compact(&some);
-        assert_eq!(sent.as_string_view(), some.as_string_view());
-        let bytes = |array: &ArrayRef| -> usize {
-            let buffers = array.as_string_view().data_buffers().iter();
-            buffers.map(|buffer| buffer.len()).sum()
-        };
-        assert!(bytes(&some) > 20_000, "{}", bytes(&some));
-        assert!(bytes(&sent) < 100, "{}", bytes(&sent));
     }
 }

@@ -194,6 +194,8 @@ fn pieces(running: RunningPlan, schema: SchemaRef) -> BoxStream<'static, Piece> 
     });
     let encoded = FlightDataEncoderBuilder::new()
         .with_schema(schema)
+        // Rows come in pieces; the encoder would take each for as large as the batch it is from.
+        .with_max_flight_data_size(usize::MAX)
         // Columns stay as the statement was planned for.
         .with_dictionary_handling(arrow_flight::encode::DictionaryHandling::Resend)
         .build(batches)
