@@ -6,6 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::error::ArrowError;
 use std::fmt::Write;
 use std::sync::Arc;
+use tierloom_text::Bytes;
 
 /// What a node has of a table that a node plan reads.
 struct TablePart<'a> {
@@ -31,8 +32,17 @@ fn parts<'a>(plan: &'a NodePlan, map: &'a ClusterMap) -> impl Iterator<Item = Ta
     })
 }
 
-/// A plan as text; `stages` are those of its final plan, if all nodes do it.
-pub(crate) fn described(plan: &Distributed, map: &ClusterMap, stages: Option<&str>) -> String {
+/// Who does a final plan.
+pub(crate) enum LastOn {
+    /// The process that asks the nodes, if they give at most so many bytes of rows.
+    Asker(usize),
+    OneNode,
+    /// In these stages.
+    AllNodes(String),
+}
+
+/// A plan as text; `on` does its final plan.
+pub(crate) fn described(plan: &Distributed, map: &ClusterMap, on: &LastOn) -> String {
     let mut text = String::new();
     // Writing to a text does not fail.
     for (index, node) in plan.nodes.iter().enumerate() {
@@ -55,17 +65,22 @@ pub(crate) fn described(plan: &Distributed, map: &ClusterMap, stages: Option<&st
             let _ = writeln!(text, "  {table} on {node}: {shards}; pages: {pages}");
         }
     }
-    match (&plan.last, stages) {
-        (None, _) => text.push_str("no final plan: the rows of the nodes are the answer\n"),
-        (Some(_), Some(stages)) => {
-            text.push_str("final plan, on all nodes:\n");
-            indented(&mut text, stages);
+    let Some(last) = &plan.last else {
+        text.push_str("no final plan: the rows of the nodes are the answer\n");
+        return text;
+    };
+    let (place, operators) = match on {
+        LastOn::Asker(usize::MAX) => ("in this process".into(), text_of(last)),
+        LastOn::Asker(most) => {
+            let most = Bytes(*most as u64);
+            let place = format!("in this process unless its input is more than {most}");
+            (place, text_of(last))
         }
-        (Some(last), None) => {
-            text.push_str("final plan, on one node:\n");
-            indented(&mut text, &text_of(last));
-        }
-    }
+        LastOn::OneNode => ("on one node".into(), text_of(last)),
+        LastOn::AllNodes(stages) => ("on all nodes".to_owned(), stages.clone()),
+    };
+    let _ = writeln!(text, "final plan, {place}:");
+    indented(&mut text, &operators);
     text
 }
 

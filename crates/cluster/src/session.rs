@@ -3,7 +3,7 @@
 use crate::direct::{NoAnswer, Question};
 use crate::done_by::done_by;
 use crate::error::ClusterError;
-use crate::explain::described;
+use crate::explain::{LastOn, described};
 use crate::link::Link;
 use crate::map::ClusterMap;
 use crate::node_service::text_of;
@@ -269,16 +269,27 @@ impl<'a> ClusterSession<'a> {
         last.filter(|_| self.link.backend == Backend::Distributed)
     }
 
-    /// A plan as text, with the stages of its final plan if all nodes do it.
+    /// A plan as text, and who does its final plan.
     pub fn described(&self, plan: &Distributed) -> Result<String, ClusterError> {
-        let Some(last) = self.ended_by_all(plan) else {
-            return Ok(described(plan, &self.map, None));
+        let on = match self.ended_by_all(plan) {
+            _ if self.is_asked(plan) => LastOn::Asker(self.most_bytes(plan)),
+            None => LastOn::OneNode,
+            Some(last) => {
+                let (links, nodes) = (&self.link.nodes, &plan.nodes);
+                let stages = Stages::of(&self.planner, links, last, nodes, &self.map);
+                let stages = stages.map_err(|e| ClusterError::Failed(text_of(&e)));
+                LastOn::AllNodes(self.link.wait_for(stages)?.text())
+            }
         };
-        let (links, nodes) = (&self.link.nodes, &plan.nodes);
-        let stages = Stages::of(&self.planner, links, last, nodes, &self.map);
-        let stages = stages.map_err(|e| ClusterError::Failed(text_of(&e)));
-        let stages = self.link.wait_for(stages)?;
-        Ok(described(plan, &self.map, Some(&stages.text())))
+        Ok(described(plan, &self.map, &on))
+    }
+
+    /// Most bytes of rows that nodes send here. Rows of an answer come in any case.
+    fn most_bytes(&self, plan: &Distributed) -> usize {
+        match plan.last {
+            Some(_) if self.link.has_scheduling => self.link.most_bytes,
+            _ => usize::MAX,
+        }
     }
 
     /// Waits for `work` as long as nothing `is_lost` that it needs.
@@ -303,14 +314,9 @@ impl<'a> ClusterSession<'a> {
         plan: &Distributed,
         map: &ClusterMap,
     ) -> Result<Option<Vec<RecordBatch>>, ClusterError> {
-        // Rows of an answer come here in any case.
-        let most = match plan.last {
-            Some(_) if self.link.has_scheduling => self.link.most_bytes,
-            _ => usize::MAX,
-        };
         let addresses: Vec<&str> = map.nodes.values().map(|n| n.address.as_str()).collect();
         self.link.nodes.keep(&addresses);
-        let left = AtomicUsize::new(most);
+        let left = AtomicUsize::new(self.most_bytes(plan));
         let rows = try_join_all(plan.nodes.iter().map(|node| self.results(node, map, &left)));
         let rows = match rows.await {
             Ok(rows) => rows,

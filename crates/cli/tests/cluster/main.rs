@@ -234,7 +234,13 @@ fn nothing_of_the_fact_table_leaves_its_node_in_ssb() {
         );
         assert!(nodes.contains("AggregateExec: mode=Partial"), "{text}");
         assert!(!last.contains("HashJoinExec"), "{}\n{text}", query.id);
+        let place = " in this process unless its input is more than 64 MiB:";
+        assert!(last.starts_with(&format!(",{place}\n")), "{text}");
     }
+    let sql = ssb::queries()[0].sql;
+    let never = cluster.run(&["sql", "--explain", "--direct", "0", sql]);
+    let text = never.with_code(0).stdout;
+    assert!(text.contains("final plan, on all nodes:\n"), "{text}");
 }
 
 /// What the model of a cluster takes to leave a node is what plans say.
