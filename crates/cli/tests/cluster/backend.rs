@@ -28,6 +28,21 @@ fn answers_are_those_of_one_process_when_all_nodes_finish_them() {
 }
 
 #[test]
+fn one_node_alone_does_final_plans_and_not_the_client() {
+    let cluster = together(Cluster::start(1));
+    cluster.load(&["tpch", "--sf", "0.01", "--shards", "3"]);
+    let sql = "SELECT count(*) AS n FROM orders JOIN lineitem ON o_custkey = l_partkey";
+    let text = cluster.client().explain(sql, &|| false).expect("a plan");
+    let of_client = text.split("┌───── Stage").next().expect("the first part");
+    let of_client = of_client.split("final plan").nth(1).expect("a final plan");
+    assert!(of_client.contains("NetworkCoalesceExec"), "{text}");
+    for operator in ["HashJoinExec", "NodeRowsExec"] {
+        assert!(!of_client.contains(operator), "{operator}\n{text}");
+        assert!(text.contains(operator), "{operator}\n{text}");
+    }
+}
+
+#[test]
 fn facts_that_are_joined_by_other_columns_meet_on_all_nodes_and_not_on_one() {
     let mut cluster = together(Cluster::start(3));
     let load = ["tpch", "--sf", "0.01", "--shards", "7", "--replicas", "2"];

@@ -48,7 +48,8 @@ use tokio::runtime::Handle;
 use url::Url;
 use worker::NodeChannels;
 
-/// The nodes that take part, in the order of their names, which is that of tasks.
+/// The nodes that take part, in the order of their names, which is that of tasks. One alone takes
+/// part twice.
 #[derive(Debug, Clone)]
 struct Workers {
     names: Arc<BTreeMap<String, usize>>,
@@ -68,9 +69,14 @@ impl Workers {
                 .map_err(|e| exec_datafusion_err!("address of node {name}: {e}"))
         });
         let threads = alive().map(|(_, state)| state.threads).max();
+        let mut urls: Vec<Url> = urls.collect::<Result<_>>()?;
+        if let [only] = urls.as_slice() {
+            // Stages with one task are not sent away, and all rows would come to the client.
+            urls.push(only.clone());
+        }
         Ok(Workers {
             names: Arc::new(names.collect()),
-            urls: Arc::new(urls.collect::<Result<_>>()?),
+            urls: Arc::new(urls),
             threads: threads.unwrap_or(1),
         })
     }
