@@ -4,7 +4,7 @@
 //! only for few combinations or many rows per combination.
 
 use crate::plan::{Measure, MeasureKind, PlanError, StarPlan};
-use tierloom_kernels::prefetch_read;
+use crate::table::Table;
 use tierloom_kernels::select::prefetch_all;
 
 /// Up to this many combinations of group ordinals the accumulators are an array, however few rows
@@ -21,8 +21,8 @@ const ROWS_PER_COMBINATION: u64 = 8;
 /// A larger array would mostly be initialised and merged, and hardly be written.
 const ARRAY_BYTES_PER_ROW: u64 = 16;
 
-/// Accumulators end before this word, because offsets into them are stored as 32 bits.
-const MOST_WORDS: u64 = 1 << 32;
+/// Most accumulators, because offsets into them and numbers of groups are stored as 32 bits.
+const MOST_WORDS: u64 = u32::MAX as u64;
 
 /// Accumulators are prefetched if they are larger than this.
 const FAR_BYTES: usize = 512 << 10;
@@ -88,13 +88,10 @@ impl Layout {
 #[derive(Debug, Clone)]
 enum Index {
     /// Slot = key * lanes + lane.
-    Dense { lanes: usize },
-    /// Open addressing: keys by slot, and buckets by hash (0 means free).
-    Hashed {
-        keys: Vec<u64>,
-        /// Key and slot plus one side by side, so that a lookup reads one cache line.
-        buckets: Vec<(u64, u64)>,
+    Dense {
+        lanes: usize,
     },
+    Hashed(Table),
 }
 
 /// The group table of one worker, or of all workers after merging.
@@ -143,7 +140,7 @@ impl Groups {
                 let lanes = lanes(combinations);
                 (Index::Dense { lanes }, combinations as usize * lanes)
             }
-            None => (hashed(), 0),
+            None => (Index::Hashed(Table::new(combinations, 0)), 0),
         };
         Groups {
             index,
@@ -183,16 +180,8 @@ impl Groups {
                     *offset = ((*key as usize * *lanes + row % *lanes) * words) as u32;
                 }
             }
-            Index::Hashed {
-                keys: known,
-                buckets,
-            } => {
-                // All buckets of the batch are requested before the first one is read.
-                for key in keys {
-                    prefetch_read(buckets, bucket(*key, buckets.len()));
-                }
-                for (offset, key) in offsets.iter_mut().zip(keys) {
-                    let slot = find(known, buckets, *key);
+            Index::Hashed(table) => {
+                table.slots(keys, |position, slot| {
                     if slot as usize * words == self.words.len() {
                         if (self.words.len() + words) as u64 > self.most_words {
                             return Err(PlanError::TooManyAccumulators {
@@ -201,8 +190,9 @@ impl Groups {
                         }
                         self.words.extend_from_slice(&self.layout.initial);
                     }
-                    *offset = slot * words as u32;
-                }
+                    offsets[position] = slot * words as u32;
+                    Ok(())
+                })?;
                 prefetch_all(&self.words, &offsets[..keys.len()]);
             }
         }
@@ -234,7 +224,7 @@ impl Groups {
                 }
                 return Ok(());
             }
-            (Index::Hashed { .. }, Index::Hashed { .. }) => {}
+            (Index::Hashed(_), Index::Hashed(_)) => {}
             _ => return Err(PlanError::DifferentPlans),
         }
         let mut offset = [0];
@@ -254,7 +244,7 @@ impl Groups {
     /// Whether several threads should merge the workers' groups, each with [`Groups::merged_part`]
     /// for its part.
     pub fn is_large(&self) -> bool {
-        matches!(&self.index, Index::Hashed { keys, .. } if keys.len() > LARGE_GROUPS)
+        matches!(&self.index, Index::Hashed(table) if table.keys().len() > LARGE_GROUPS)
     }
 
     /// Merges those groups of all workers whose keys belong to the `part`-th of `parts`; each key
@@ -266,7 +256,8 @@ impl Groups {
     /// # Panics
     /// If `workers` is empty.
     pub fn merged_part(workers: &[Groups], part: usize, parts: usize) -> Result<Groups, PlanError> {
-        let mut whole = workers[0].without_groups();
+        let all: usize = workers.iter().map(Groups::hashed_keys).sum();
+        let mut whole = workers[0].without_groups(all / parts.max(1));
         let is_mine = |key: u64| part_of(key, parts) == part;
         let mut keys = Vec::with_capacity(BATCH);
         let mut slots = Vec::with_capacity(BATCH);
@@ -294,15 +285,22 @@ impl Groups {
         Ok(whole)
     }
 
-    /// An empty group table of the same plan.
-    fn without_groups(&self) -> Groups {
-        let index = match &self.index {
-            Index::Dense { lanes } => Index::Dense { lanes: *lanes },
-            Index::Hashed { .. } => hashed(),
-        };
-        let slots = match &index {
-            Index::Dense { .. } => self.words.len() / self.layout.words,
-            Index::Hashed { .. } => 0,
+    /// Number of groups in a hash table.
+    fn hashed_keys(&self) -> usize {
+        match &self.index {
+            Index::Dense { .. } => 0,
+            Index::Hashed(table) => table.keys().len(),
+        }
+    }
+
+    /// An empty group table of the same plan, with room for so many groups.
+    fn without_groups(&self, room: usize) -> Groups {
+        let (index, slots) = match &self.index {
+            Index::Dense { lanes } => {
+                let slots = self.words.len() / self.layout.words;
+                (Index::Dense { lanes: *lanes }, slots)
+            }
+            Index::Hashed(table) => (Index::Hashed(table.emptied(room)), 0),
         };
         Groups {
             index,
@@ -340,7 +338,7 @@ impl Groups {
             .filter(|(_, words)| words[0] > 0)
             .map(move |(slot, words)| match &self.index {
                 Index::Dense { lanes } => ((slot / lanes) as u64, words),
-                Index::Hashed { keys, .. } => (keys[slot], words),
+                Index::Hashed(table) => (table.keys()[slot], words),
             })
     }
 
@@ -368,7 +366,7 @@ impl Groups {
     pub fn size_bytes(&self) -> usize {
         let index = match &self.index {
             Index::Dense { .. } => 0,
-            Index::Hashed { keys, buckets } => keys.capacity() * 8 + buckets.len() * 16,
+            Index::Hashed(table) => table.size_bytes(),
         };
         self.words.capacity() * 8 + index
     }
@@ -434,54 +432,11 @@ fn join(kinds: &[MeasureKind], layout: &Layout, into: &mut [i64], from: &[i64]) 
     }
 }
 
-fn hashed() -> Index {
-    Index::Hashed {
-        keys: Vec::new(),
-        buckets: vec![(0, 0); 1 << 12],
-    }
-}
-
 /// The part that merges `key`.
 ///
-/// It uses another multiplier than [`bucket`]: with the same one, all keys of a part would collide
+/// It uses another multiplier than [`Table`]: with the same one, all keys of a part would collide
 /// in a section of its table.
 fn part_of(key: u64, parts: usize) -> usize {
     let hash = key.wrapping_mul(0xff51_afd7_ed55_8ccd) >> 32;
     ((hash * parts as u64) >> 32) as usize
-}
-
-fn bucket(key: u64, buckets: usize) -> usize {
-    // Fibonacci hashing: the upper bits of the product depend on all bits of the key.
-    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (hash >> (64 - buckets.trailing_zeros())) as usize
-}
-
-/// The slot of `key`, a new one if the key is new.
-fn find(keys: &mut Vec<u64>, buckets: &mut Vec<(u64, u64)>, key: u64) -> u32 {
-    // At most half full, so that probe sequences stay short.
-    if (keys.len() + 1) * 2 > buckets.len() {
-        let larger = buckets.len() * 4;
-        buckets.clear();
-        buckets.resize(larger, (0, 0));
-        for (slot, known) in keys.iter().enumerate() {
-            let mut at = bucket(*known, larger);
-            while buckets[at].1 != 0 {
-                at = (at + 1) & (larger - 1);
-            }
-            buckets[at] = (*known, slot as u64 + 1);
-        }
-    }
-    let mask = buckets.len() - 1;
-    let mut at = bucket(key, buckets.len());
-    loop {
-        match buckets[at] {
-            (_, 0) => {
-                keys.push(key);
-                buckets[at] = (key, keys.len() as u64);
-                return keys.len() as u32 - 1;
-            }
-            (known, slot) if known == key => return slot as u32 - 1,
-            _ => at = (at + 1) & mask,
-        }
-    }
 }

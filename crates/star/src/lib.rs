@@ -20,6 +20,7 @@ mod cost;
 mod expr;
 mod groups;
 mod plan;
+mod table;
 mod values;
 mod worker;
 
