@@ -48,7 +48,7 @@ pub(crate) struct NodePlans {
 }
 
 impl NodePlans {
-    async fn rows(&self, request: &Request<Ticket>) -> Result<BoxStream<'static, Piece>, Status> {
+    async fn rows(&self, request: &Request<Ticket>) -> Result<BoxStream<'static, Encoded>, Status> {
         self.check(request.metadata())?;
         let message = Message::decode(&request.get_ref().ticket);
         let message = message.map_err(|e| Status::invalid_argument(e.strip_backtrace()))?;
@@ -62,7 +62,7 @@ impl NodePlans {
         let mut running = RunningPlan::new(rows, work);
         // With the first rows, a short answer is one write and one read at the client.
         running.begin().await?;
-        Ok(pieces(running, schema))
+        Ok(messages(running, schema))
     }
 
     /// Checks that the request is for this process, and of its version.
@@ -86,7 +86,7 @@ impl NodePlans {
     }
 }
 
-type Piece = Result<FlightData, Status>;
+type Encoded = Result<FlightData, Status>;
 
 /// Rows that a plan gave.
 enum Given {
@@ -170,7 +170,7 @@ async fn run(
 }
 
 /// The messages of an answer.
-fn pieces(running: RunningPlan, schema: SchemaRef) -> BoxStream<'static, Piece> {
+fn messages(running: RunningPlan, schema: SchemaRef) -> BoxStream<'static, Encoded> {
     let (count, complete) = (
         Arc::new(AtomicU64::new(0)),
         Arc::new(AtomicBool::new(false)),
@@ -232,11 +232,11 @@ fn absent<T>() -> Result<Response<T>, Status> {
 impl FlightService for NodePlans {
     type HandshakeStream = BoxStream<'static, Result<HandshakeResponse, Status>>;
     type ListFlightsStream = BoxStream<'static, Result<FlightInfo, Status>>;
-    type DoGetStream = BoxStream<'static, Piece>;
+    type DoGetStream = BoxStream<'static, Encoded>;
     type DoPutStream = BoxStream<'static, Result<PutResult, Status>>;
     type DoActionStream = BoxStream<'static, Result<arrow_flight::Result, Status>>;
     type ListActionsStream = BoxStream<'static, Result<ActionType, Status>>;
-    type DoExchangeStream = BoxStream<'static, Piece>;
+    type DoExchangeStream = BoxStream<'static, Encoded>;
 
     async fn do_get(
         &self,

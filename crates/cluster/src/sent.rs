@@ -4,12 +4,13 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
 use std::sync::Arc;
+use tierloom_engine::rows_at_once;
 
 /// Rows per batch and morsel on a node.
 pub(crate) const BATCH_ROWS: usize = 16 * 1024;
 
 /// Most bytes of a piece, by the average of its rows: far below the largest message.
-const PIECE_BYTES: usize = 4 << 20;
+const PIECE_BYTES: u64 = 4 << 20;
 
 /// The rows of `batch` under the names of `schema`, in pieces that are encoded without what they
 /// do not have.
@@ -20,9 +21,7 @@ pub(crate) fn pieces(
     batch: RecordBatch,
     schema: SchemaRef,
 ) -> impl Iterator<Item = Result<RecordBatch>> {
-    let bytes: usize = batch.columns().iter().map(bytes_of).sum();
-    let of_one = bytes / batch.num_rows().max(1);
-    let most = (PIECE_BYTES / of_one.max(1)).clamp(1, BATCH_ROWS);
+    let most = rows_at_once(&batch, PIECE_BYTES).min(BATCH_ROWS);
     let count = batch.num_rows().div_ceil(most).max(1);
     (0..count).map(move |piece| {
         let first = piece * most;
@@ -34,17 +33,6 @@ pub(crate) fn pieces(
         RecordBatch::try_new_with_options(schema, columns.collect(), &options)
             .map_err(DataFusionError::from)
     })
-}
-
-/// Bytes that the rows of a column take in messages.
-fn bytes_of(column: &ArrayRef) -> usize {
-    let text = match column.data_type() {
-        DataType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
-        DataType::BinaryView => column.as_binary_view().total_buffer_bytes_used(),
-        // Nested columns of types without a size are taken for small.
-        _ => return column.to_data().get_slice_memory_size().unwrap_or(0),
-    };
-    text + column.len() * size_of::<u128>()
 }
 
 /// The column without text that its rows do not have.
@@ -109,7 +97,10 @@ mod tests {
             let sent = sent(&all);
             assert_eq!(concat_batches(&all.schema(), &sent).unwrap(), all);
             let most = sent.iter().map(RecordBatch::num_rows).max().unwrap();
-            assert!(most * long.len() <= PIECE_BYTES && sent.len() < 5, "{most}");
+            assert!(
+                (most * long.len()) as u64 <= PIECE_BYTES && sent.len() < 5,
+                "{most}"
+            );
         }
     }
 

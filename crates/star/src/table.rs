@@ -132,13 +132,10 @@ fn slots<B: Bucket, E>(
     mut found: impl FnMut(usize, u32) -> Result<(), E>,
 ) -> Result<(), E> {
     // At most half full, so that probe sequences stay short.
-    if (known.len() + keys.len()) * 2 > buckets.len() {
-        let largest = (known.len() + keys.len()) * 2;
-        grow(
-            known,
-            buckets,
-            largest.next_power_of_two().max(buckets.len() * 4),
-        );
+    let wanted = (known.len() + keys.len()) * 2;
+    if wanted > buckets.len() {
+        let larger = wanted.next_power_of_two().max(buckets.len() * 4);
+        grow(known, buckets, larger);
     }
     // All buckets are requested before the first one is read.
     for key in keys {

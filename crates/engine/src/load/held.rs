@@ -4,12 +4,9 @@
 //! one allocation. Adding up the sizes of arrays would count it several times, so allocations are
 //! identified by address.
 
-use arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::DataType;
+use crate::row_bytes::rows_bytes;
+use arrow::array::{Array, ArrayData, RecordBatch};
 use std::collections::HashSet;
-
-/// Bytes of a string view.
-const VIEW_BYTES: u64 = 16;
 
 /// Memory held by the batches so far.
 #[derive(Debug, Default)]
@@ -54,15 +51,5 @@ fn count_buffers(data: &ArrayData, see: &mut impl FnMut(usize, u64)) {
     }
     for child in data.child_data() {
         count_buffers(child, see);
-    }
-}
-
-/// Bytes of a column's rows alone.
-fn rows_bytes(column: &ArrayRef) -> u64 {
-    let views = column.len() as u64 * VIEW_BYTES;
-    match column.data_type() {
-        DataType::Utf8View => views + column.as_string_view().total_buffer_bytes_used() as u64,
-        DataType::BinaryView => views + column.as_binary_view().total_buffer_bytes_used() as u64,
-        _ => column.to_data().get_slice_memory_size().unwrap_or(0) as u64,
     }
 }

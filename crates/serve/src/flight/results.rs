@@ -19,6 +19,7 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use pgwire::error::PgWireResult;
 use std::pin::Pin;
 use std::sync::Arc;
+use tierloom_engine::rows_at_once;
 use tierloom_sql::{Flow, SqlError};
 use tonic::Status;
 
@@ -26,7 +27,7 @@ use tonic::Status;
 pub(super) type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
 
 /// Bytes of the columns in one message; clients take 4 MiB at least.
-const MESSAGE: usize = 2 << 20;
+const MESSAGE: u64 = 2 << 20;
 
 /// The columns as clients get them.
 pub(super) fn plain(schema: &Schema) -> SchemaRef {
@@ -99,7 +100,7 @@ impl Encode for Batches {
             return Ok(Flow::More);
         };
         let batch = fitted(batch, announced).map_err(Unsent::Refused)?;
-        let rows = rows_at_once(&batch);
+        let rows = rows_at_once(&batch, MESSAGE);
         for from in (0..batch.num_rows()).step_by(rows) {
             let part = batch.slice(from, rows.min(batch.num_rows() - from));
             if give(part).map_err(Unsent::Failed)? == Flow::Enough {
@@ -130,18 +131,6 @@ fn fitted(batch: &RecordBatch, announced: &SchemaRef) -> PgWireResult<RecordBatc
         let changed = "the columns have changed since they were announced; ask again";
         error("55000", format!("{changed} ({e})"))
     })
-}
-
-/// How many rows of a batch make a message. What counts is the part of the buffers that the batch
-/// refers to: they may be those of a whole table.
-fn rows_at_once(batch: &RecordBatch) -> usize {
-    let sizes = batch.columns().iter().map(|column| {
-        let data = column.to_data();
-        // Types whose slices have no size of their own are sent as a whole.
-        data.get_slice_memory_size().unwrap_or(0)
-    });
-    let messages = sizes.sum::<usize>().div_ceil(MESSAGE).max(1);
-    batch.num_rows().div_ceil(messages).max(1)
 }
 
 /// The messages of statements that run one after the other.
@@ -238,8 +227,8 @@ mod tests {
     fn a_part_of_a_large_buffer_is_one_message_and_a_large_batch_several() {
         let values: ArrayRef = Arc::new(Float64Array::from(vec![1.0; 1 << 20]));
         let batch = RecordBatch::try_from_iter([("a", values)]).unwrap();
-        assert_eq!(rows_at_once(&batch.slice(77, 1000)), 1000);
-        assert_eq!(rows_at_once(&batch), 1 << 18);
+        assert_eq!(rows_at_once(&batch.slice(77, 1000), MESSAGE), 1000);
+        assert_eq!(rows_at_once(&batch, MESSAGE), 1 << 18);
     }
 
     #[test]
