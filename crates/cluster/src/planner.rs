@@ -14,7 +14,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tierloom_engine::Engine;
+use tierloom_engine::{Engine, read_statement};
 
 /// The tables that a statement may name.
 #[derive(Debug, Default, PartialEq)]
@@ -109,13 +109,8 @@ impl ClusterPlanner {
     /// that cannot be read now.
     pub fn logical(&self, sql: &str) -> Result<LogicalPlan, ClusterError> {
         let state = self.engine.context().state();
-        let parsed = self.engine.parse(sql).map_err(|e| self.input(&e))?;
-        let planned = self
-            .engine
-            .handle()
-            .block_on(state.statement_to_plan(parsed));
-        let plan = planned.map_err(|e| self.input(&e))?;
-        match plan {
+        let read = self.engine.handle().block_on(read_statement(&state, sql));
+        match read.map_err(|e| self.input(&e))? {
             LogicalPlan::Ddl(_)
             | LogicalPlan::Dml(_)
             | LogicalPlan::Copy(_)

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tierloom_engine::load::{ColumnPlacer, load_ssb};
 use tierloom_engine::tpc::load_tpc;
-use tierloom_engine::{Engine, EngineOptions};
+use tierloom_engine::{Engine, EngineOptions, logical_plan};
 use tierloom_memory::router::TierAllocator;
 use tierloom_memory::{AnonymousNuma, PageSize, Placement};
 use tierloom_topology::{NodeId, SysRoot, Topology};
@@ -109,7 +109,8 @@ async fn plan(
     let statement = tierloom_corrections::statement(state, text)?;
     parts[0] = start.elapsed();
     let start = Instant::now();
-    let logical = state.statement_to_plan(statement).await?;
+    let names = state.resolve_table_references(&statement)?;
+    let logical = logical_plan(state, text, statement, &names).await?;
     parts[1] = start.elapsed();
     let start = Instant::now();
     let options = state.config_options();

@@ -4,10 +4,10 @@
 //! It runs on the runtime's threads; cancellation ends the wait, and a panic fails its statement
 //! only.
 
-use crate::EngineError;
 use crate::plan_cache::Sources;
 use crate::stack;
 use crate::wait::Waiter;
+use crate::{EngineError, mentioned};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
@@ -36,11 +36,22 @@ pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<Planned
     let statement = tierloom_corrections::statement(&state, sql)?;
     // Names in the text, those of views included; the plan only has the tables below them.
     let names = state.resolve_table_references(&statement)?;
-    let logical = state.statement_to_plan(statement).await?;
+    let logical = mentioned::logical_plan(&state, sql, statement, &names).await?;
     expect_query(&logical)?;
     let sources = Sources::of(context, &logical, names).await;
     let plan = physical(&state, &logical).await?;
     Ok(PlannedStatement { plan, sources })
+}
+
+/// The logical plan of the statement `sql` as it is written, with the columns of its tables that it
+/// mentions.
+///
+/// # Errors
+/// DataFusion's, if the text is not one statement or names something unknown.
+pub async fn read_statement(state: &SessionState, sql: &str) -> Result<LogicalPlan> {
+    let statement = tierloom_corrections::statement(state, sql)?;
+    let names = state.resolve_table_references(&statement)?;
+    mentioned::logical_plan(state, sql, statement, &names).await
 }
 
 /// The optimised logical plan of the query `sql`.
@@ -48,8 +59,7 @@ pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<Planned
 /// # Errors
 /// DataFusion's, or a statement that is not a query.
 pub(crate) async fn optimised(state: &SessionState, sql: &str) -> Result<LogicalPlan> {
-    let statement = tierloom_corrections::statement(state, sql)?;
-    let logical = state.statement_to_plan(statement).await?;
+    let logical = read_statement(state, sql).await?;
     expect_query(&logical)?;
     state.optimize(&logical)
 }

@@ -12,7 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::sql::parser::Statement as Parsed;
 use std::sync::Arc;
-use tierloom_engine::{Engine, EngineError, PlannedQuery};
+use tierloom_engine::{Engine, EngineError, PlannedQuery, read_statement};
 use tierloom_metrics::Kind;
 
 /// The statement that a session runs.
@@ -127,8 +127,10 @@ impl<'s> Planner<'s> {
 
     /// The plan of a query as it is written.
     pub fn read(&self, sql: &str) -> Result<LogicalPlan, SqlError> {
-        let parsed = self.catalog.engine().parse(sql);
-        self.logical(parsed.map_err(|e| SqlError::planning(&e))?)
+        let engine = self.catalog.engine();
+        let state = engine.context().state();
+        let planned = engine.handle().block_on(read_statement(&state, sql));
+        planned.map_err(|e| self.explained(SqlError::planning(&e)))
     }
 
     pub fn logical(&self, parsed: Parsed) -> Result<LogicalPlan, SqlError> {

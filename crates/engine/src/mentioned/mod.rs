@@ -1,0 +1,236 @@
+//! Plans a query over the columns that its text mentions.
+//!
+//! A statement uses few of a table's columns, but every operator of its first plan has all of them,
+//! once more for each table that was joined before, and each rule makes such schemas anew. A column
+//! whose name is nowhere in the text can only be meant by a wildcard or a natural join, so the
+//! others are taken away from the start: the plan is the one that DataFusion would have after it
+//! has removed unused columns.
+
+mod names;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::{
+    Constraints, ResolvedTableReference, Result, TableReference, plan_datafusion_err,
+};
+use datafusion::datasource::provider_as_source;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, TableType, WindowUDF,
+};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::planner::{ParserOptions, SqlToRel};
+use names::Mentions;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tierloom_corrections::WalkAll;
+
+/// The logical plan of `statement`, which was read from `sql` and refers to tables by these
+/// `names`.
+///
+/// # Errors
+/// DataFusion's.
+pub async fn logical_plan(
+    state: &SessionState,
+    sql: &str,
+    statement: Statement,
+    names: &[TableReference],
+) -> Result<LogicalPlan> {
+    let Some(mentions) = Mentions::of(sql, &statement) else {
+        return state.statement_to_plan(statement).await;
+    };
+    let tables = Tables::of(state, names, &mentions).await?;
+    if !tables.narrowed {
+        return state.statement_to_plan(statement).await;
+    }
+    let planner = SqlToRel::new_with_options(&tables, parser_options(state.config_options()));
+    match planner.statement_to_plan(statement) {
+        Ok(plan) => widened(plan),
+        // Statements that need what `Tables` does not have, and errors, which name the columns that
+        // there are.
+        Err(_) => {
+            let statement = tierloom_corrections::statement(state, sql)?;
+            state.statement_to_plan(statement).await
+        }
+    }
+}
+
+/// Tables with the columns that a statement mentions, and the functions of a session.
+struct Tables<'s> {
+    state: &'s SessionState,
+    sources: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
+    /// Whether a table has fewer columns than in the catalog.
+    narrowed: bool,
+}
+
+impl<'s> Tables<'s> {
+    async fn of(
+        state: &'s SessionState,
+        names: &[TableReference],
+        mentions: &Mentions,
+    ) -> Result<Self> {
+        let mut sources = HashMap::with_capacity(names.len());
+        let mut narrowed = false;
+        for name in names {
+            let name = resolved(state, name.clone());
+            let Ok(schema) = state.schema_for_ref(name.clone()) else {
+                continue;
+            };
+            let Some(table) = schema.table(&name.table).await? else {
+                continue;
+            };
+            let mut source = provider_as_source(table);
+            let view = source.get_logical_plan().is_some();
+            let columns = mentions.columns(&name.table, &source.schema());
+            if let Some(columns) = columns.filter(|_| !view) {
+                narrowed = true;
+                source = Arc::new(MentionedColumns::new(source, columns)?);
+            }
+            sources.insert(name, source);
+        }
+        Ok(Tables {
+            state,
+            sources,
+            narrowed,
+        })
+    }
+}
+
+fn resolved(state: &SessionState, name: TableReference) -> ResolvedTableReference {
+    let catalog = &state.config_options().catalog;
+    name.resolve(&catalog.default_catalog, &catalog.default_schema)
+}
+
+/// What a session gives its own planner, which has no accessor for it.
+fn parser_options(options: &ConfigOptions) -> ParserOptions {
+    let sql = &options.sql_parser;
+    ParserOptions {
+        parse_float_as_decimal: sql.parse_float_as_decimal,
+        enable_ident_normalization: sql.enable_ident_normalization,
+        enable_options_value_normalization: sql.enable_options_value_normalization,
+        support_varchar_with_length: sql.support_varchar_with_length,
+        map_string_types_to_utf8view: sql.map_string_types_to_utf8view,
+        collect_spans: sql.collect_spans,
+        default_null_ordering: sql.default_null_ordering.as_str().into(),
+    }
+}
+
+impl ContextProvider for Tables<'_> {
+    fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        let name = resolved(self.state, name);
+        let source = self.sources.get(&name).map(Arc::clone);
+        source.ok_or_else(|| plan_datafusion_err!("table '{name}' not found"))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.state.expr_planners()
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        self.state.relation_planners()
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.state.scalar_functions().get(name).map(Arc::clone)
+    }
+
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        let functions = self.state.higher_order_functions();
+        functions.get(name).map(Arc::clone)
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.state.aggregate_functions().get(name).map(Arc::clone)
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.state.window_functions().get(name).map(Arc::clone)
+    }
+
+    fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.state.config_options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A table with some of its columns, there only until the logical plan is made.
+struct MentionedColumns {
+    table: Arc<dyn TableSource>,
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    constraints: Option<Constraints>,
+}
+
+impl MentionedColumns {
+    fn new(table: Arc<dyn TableSource>, columns: Vec<usize>) -> Result<Self> {
+        let schema = Arc::new(table.schema().project(&columns)?);
+        let constraints = table.constraints().and_then(|all| all.project(&columns));
+        Ok(MentionedColumns {
+            table,
+            columns,
+            schema,
+            constraints,
+        })
+    }
+}
+
+impl TableSource for MentionedColumns {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        self.constraints.as_ref()
+    }
+
+    fn table_type(&self) -> TableType {
+        self.table.table_type()
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.table.get_column_default(column)
+    }
+}
+
+/// The plan with scans of the tables themselves, which give the columns in question.
+fn widened(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let change = &mut |node| match node {
+        LogicalPlan::TableScan(mut scan) => {
+            let source: &dyn std::any::Any = scan.source.as_ref();
+            let Some(narrow) = source.downcast_ref::<MentionedColumns>() else {
+                return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
+            };
+            debug_assert!(scan.projection.is_none());
+            (scan.projection, scan.source) =
+                (Some(narrow.columns.clone()), Arc::clone(&narrow.table));
+            // The schema is the same, so the operators above keep theirs.
+            Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+        }
+        other => Ok(Transformed::no(other)),
+    };
+    plan.down_all(change).data()
+}
+
+#[cfg(test)]
+mod tests;
