@@ -46,6 +46,8 @@ pub struct Controller {
     pub(super) looked: Vec<(Layout, Around)>,
     /// Cache of what the method `misfit` returns for that phase.
     pub(super) misfit: Option<f64>,
+    /// Bytes that later trials may move; see [`LATER_TRIALS`].
+    pub(super) trial_bytes: f64,
 }
 
 /// Standard deviations added to a measured slowdown to get its upper confidence bound.
@@ -53,6 +55,14 @@ const NOISE_DEVIATIONS: f64 = 3.0;
 
 /// Standard deviations of the modelled slowdown added to it as well.
 const MODELLED: f64 = 1.0;
+
+/// Share of all queries' time in which pages may be moved for trials, apart from those of a phase's
+/// first [`FIRST_ATTEMPTS`](super::trying::FIRST_ATTEMPTS).
+///
+/// Without this limit pages that moved to and fro took more than a third of the time where gains
+/// come and go, as beside another program that reads from DRAM a part of the time: there no trial
+/// is the last one.
+const LATER_TRIALS: f64 = 0.02;
 
 /// A run that was planned but not measured yet.
 #[derive(Debug, Clone)]
@@ -93,6 +103,7 @@ impl Controller {
             random: SplitMix::new(1),
             looked: Vec::new(),
             misfit: None,
+            trial_bytes: 0.0,
         })
     }
 
@@ -132,6 +143,8 @@ impl Controller {
             });
         }
         let query_ns: f64 = expected.iter().sum();
+        // GB/s are bytes per nanosecond.
+        self.trial_bytes += LATER_TRIALS * query_ns * self.settings.migration_gbps;
         let mut budget = Budget {
             migration_bytes: self.settings.migration_bytes_per_run,
             query_ns,

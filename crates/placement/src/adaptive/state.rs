@@ -37,6 +37,8 @@ pub(super) struct State {
     pub promised: f64,
     /// Runs with trials since the last change.
     pub attempts: u32,
+    /// Runs with trials, all together.
+    pub all_attempts: u32,
     pub runs_since_change: u32,
     pub quiet_runs: u32,
     /// Runs in which neighbours of the present placement were tried.
@@ -75,6 +77,7 @@ impl State {
             proven: 0.0,
             promised: 0.0,
             attempts: 0,
+            all_attempts: 0,
             // Nothing was changed yet, so there is no cooldown.
             runs_since_change: u32::MAX,
             quiet_runs: 0,

@@ -42,6 +42,9 @@ const MOST_UNTRIED: usize = 2;
 /// Minimum loss assumed for any trial.
 const LEAST_RISK: f64 = 0.02;
 
+/// Runs with trials of a phase for which pages move whatever it costs: most phases need no more.
+pub(super) const FIRST_ATTEMPTS: u32 = 4;
+
 /// Runs that try neighbours of a placement although the model proposes no change.
 ///
 /// The model may be wrong about where a tier saturates.
@@ -154,22 +157,33 @@ impl Controller {
         let candidates = self.candidates(&kept)?;
         let trials = self.trials(&kept, phase, candidates)?;
         let (mut moved_bytes, mut within) = (0, Vec::new());
+        let later = self.state(&kept.key).all_attempts >= FIRST_ATTEMPTS;
+        let waits = later && !trials.is_empty();
         // Pages of trials are moved before the run as well, so they count against the budget.
         for trial in trials {
             let bytes = kept.layout.moved_bytes(&trial.layout, phase) as f64 * trial.share;
-            if bytes as u64 <= budget.migration_bytes {
+            // Back again, too.
+            let both_ways = 2.0 * bytes;
+            if bytes as u64 <= budget.migration_bytes && (!later || both_ways <= self.trial_bytes) {
+                if later {
+                    self.trial_bytes -= both_ways;
+                }
                 budget.migration_bytes -= bytes as u64;
                 moved_bytes += bytes as u64;
                 within.push(trial);
             }
         }
         let trials = within;
+        if trials.is_empty() && waits {
+            return Ok(kept.because("pages have moved enough for trials"));
+        }
         if trials.is_empty() {
             return Ok(self.quiet(kept, "a trial could lose too much"));
         }
         let state = self.state(&kept.key);
         state.quiet_runs = 0;
         state.attempts += 1;
+        state.all_attempts += 1;
         let reason = format!(
             "{} may gain {:.1}% (known to {:.1}%): {:.1}% of the phase try {}",
             kept.proposed,

@@ -16,8 +16,9 @@ use noise::{NOISES, NoiseKind};
 use play::{Case, LEARNED, PROFILES, Simulation, Tally, Workload, cases, play};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use tierloom_model::search::SplitMix;
 use tierloom_model::{Access, Phase, PhaseKind, profiles};
-use tierloom_placement::adaptive::{Action, Controller, Layout, Measured, Settings};
+use tierloom_placement::adaptive::{Action, Controller, Layout, Measured, Settings, Trial};
 use tierloom_placement::tiering::{KINDS, MachineKind as Kind, TrueMachine};
 
 /// Machines per workload, unless `TIERLOOM_MACHINES` is set.
@@ -326,4 +327,59 @@ fn a_gain_is_adopted_in_four_runs_and_what_turns_slow_is_given_up() {
     assert!((1..=3).contains(&returns), "{returns} returns");
     assert_eq!(late, 0, "it comes to rest");
     assert!(controller.changes().all(|(_, changes)| changes <= 6));
+}
+
+/// Pages that later trials move take a fiftieth of the queries' time, also where what is better
+/// changes from run to run.
+#[test]
+fn trials_go_on_with_little_migration_where_gains_come_and_go() {
+    let mut random = SplitMix::new(seed());
+    let machine = profiles::load("epfl25-snc4-pf-on").unwrap();
+    let truth = TrueMachine::Model(machine.clone());
+    let settings = Settings::new(48);
+    let gbps = settings.migration_gbps;
+    let mut controller = Controller::new(&machine, settings).unwrap();
+    let phase = Phase::new("lineorder", PhaseKind::Probe, 1e9)
+        .compute_ns(0.1)
+        .access(Access::sequential_read("lineorder.a", 8.0, 8_000_000_000).vectorised());
+    let phases = [phase];
+    let (mut attempts, mut first_ns, mut later_ns, mut allowed_ns) = (0, 0.0, 0.0, 0.0);
+    for run in 1..=200 {
+        let decision = controller.plan("q", &phases).unwrap().remove(0);
+        // Another program takes DRAM or CXL away for some runs.
+        let against_cxl = run / 3 % 2 == 0;
+        let time = |layout: &Layout, noise: f64| {
+            let placement = layout.placement("dram");
+            let alone = truth.time_ns(&phases[0], &placement, 48, &[]).unwrap();
+            let on_cxl = layout.columns.share("cxl");
+            let slower = if against_cxl { on_cxl } else { 1.0 - on_cxl };
+            alone * (1.0 + 0.5 * slower) * (1.0 + 0.01 * noise)
+        };
+        let moved =
+            |t: &Trial| 2.0 * t.share * decision.layout.moved_bytes(&t.layout, &phases[0]) as f64;
+        let moved_ns = decision.trials.iter().map(moved).sum::<f64>() / gbps;
+        attempts += u32::from(!decision.trials.is_empty());
+        *(if attempts > 4 {
+            &mut later_ns
+        } else {
+            &mut first_ns
+        }) += moved_ns;
+        allowed_ns += 0.02 * decision.expected_ns.max(time(&decision.layout, 0.0));
+        assert!(
+            later_ns <= 1.1 * allowed_ns,
+            "run {run}: {later_ns} ns of migration, {allowed_ns} allowed"
+        );
+        let measured = Measured {
+            time_ns: time(&decision.layout, random.normal()) * decision.rest(),
+            trials_ns: (decision.trials.iter())
+                .map(|t| time(&t.layout, random.normal()) * t.share)
+                .collect(),
+            latencies: None,
+        };
+        controller.learn("q", &[Some(measured)]).unwrap();
+    }
+    assert!(
+        attempts > 4 && first_ns > 0.0 && later_ns > 0.0,
+        "{attempts} runs with trials"
+    );
 }
