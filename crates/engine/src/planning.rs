@@ -10,7 +10,7 @@ use crate::wait::Waiter;
 use crate::{EngineError, mentioned};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
+use datafusion::common::{DataFusionError, Result, TableReference, plan_datafusion_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast};
@@ -33,10 +33,7 @@ pub(crate) struct PlannedStatement {
 /// DataFusion's, or a statement that is not a query.
 pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<PlannedStatement> {
     let state = context.state();
-    let statement = tierloom_corrections::statement(&state, sql)?;
-    // Names in the text, those of views included; the plan only has the tables below them.
-    let names = state.resolve_table_references(&statement)?;
-    let logical = mentioned::logical_plan(&state, sql, statement, &names).await?;
+    let (logical, names) = read(&state, sql).await?;
     expect_query(&logical)?;
     let sources = Sources::of(context, &logical, names).await;
     let plan = physical(&state, &logical).await?;
@@ -49,9 +46,16 @@ pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<Planned
 /// # Errors
 /// DataFusion's, if the text is not one statement or names something unknown.
 pub async fn read_statement(state: &SessionState, sql: &str) -> Result<LogicalPlan> {
+    Ok(read(state, sql).await?.0)
+}
+
+/// The same with the names of tables in the text, those of views included; the plan only has the
+/// tables below them.
+async fn read(state: &SessionState, sql: &str) -> Result<(LogicalPlan, Vec<TableReference>)> {
     let statement = tierloom_corrections::statement(state, sql)?;
     let names = state.resolve_table_references(&statement)?;
-    mentioned::logical_plan(state, sql, statement, &names).await
+    let logical = mentioned::logical_plan(state, sql, statement, &names).await?;
+    Ok((logical, names))
 }
 
 /// The optimised logical plan of the query `sql`.

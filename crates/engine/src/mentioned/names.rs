@@ -3,8 +3,8 @@
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    self, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, TableFactor, Visit,
-    Visitor,
+    self, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, TableFactor,
+    TableWithJoins, Visit, Visitor,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -103,12 +103,10 @@ impl Wildcards {
                     )
                 });
                 if wildcard && !only_rows {
-                    for from in &select.from {
-                        self.all_of(&from.relation)?;
-                        for join in &from.joins {
-                            self.all_of(&join.relation)?;
-                        }
-                    }
+                    return select
+                        .from
+                        .iter()
+                        .try_for_each(|from| self.all_joined(from));
                 }
                 ControlFlow::Continue(())
             }
@@ -135,13 +133,15 @@ impl Wildcards {
             TableFactor::Derived { .. } => ControlFlow::Continue(()),
             TableFactor::NestedJoin {
                 table_with_joins, ..
-            } => {
-                self.all_of(&table_with_joins.relation)?;
-                let mut joins = table_with_joins.joins.iter();
-                joins.try_for_each(|join| self.all_of(&join.relation))
-            }
+            } => self.all_joined(table_with_joins),
             _ => ControlFlow::Break(()),
         }
+    }
+
+    fn all_joined(&mut self, tables: &TableWithJoins) -> ControlFlow<()> {
+        self.all_of(&tables.relation)?;
+        let mut joins = tables.joins.iter();
+        joins.try_for_each(|join| self.all_of(&join.relation))
     }
 }
 

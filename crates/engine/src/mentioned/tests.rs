@@ -1,4 +1,5 @@
 use super::*;
+use crate::read_statement;
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::util::pretty::pretty_format_batches;
 use datafusion::common::{Constraint, DFSchema};
@@ -28,10 +29,7 @@ fn context() -> SessionContext {
 }
 
 async fn read(context: &SessionContext, sql: &str) -> Result<LogicalPlan> {
-    let state = context.state();
-    let statement = tierloom_corrections::statement(&state, sql)?;
-    let names = state.resolve_table_references(&statement)?;
-    logical_plan(&state, sql, statement, &names).await
+    read_statement(&context.state(), sql).await
 }
 
 async fn answer(context: &SessionContext, plan: LogicalPlan) -> String {
