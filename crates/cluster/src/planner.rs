@@ -14,7 +14,8 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tierloom_engine::{Engine, read_statement};
+use tierloom_engine::Engine;
+use tierloom_planner::read_statement;
 
 /// The tables that a statement may name.
 #[derive(Debug, Default, PartialEq)]

@@ -5,14 +5,14 @@
 //! into a `CASE` of one branch that is always taken, which has another name. The optimizer removes
 //! it again.
 
+use super::syntax::Syntax;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, Function, OrderBy, Query, Select, SelectItem, SetExpr, Value,
-    Visit, VisitMut, Visitor, VisitorMut, visit_expressions, visit_expressions_mut,
+    Visitor, VisitorMut,
 };
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 /// Changes calls of one query, not those of its subqueries.
@@ -53,10 +53,15 @@ fn of_select(
         found: Vec::new(),
     };
     // Neither this visitor nor the next one ever breaks.
-    let _ = select.projection.visit(&mut calls);
-    let _ = select.having.visit(&mut calls);
-    let _ = select.qualify.visit(&mut calls);
-    let _ = Visit::visit(order_by, &mut calls);
+    for item in &select.projection {
+        let _ = item.show(&mut calls);
+    }
+    for filter in [&select.having, &select.qualify].into_iter().flatten() {
+        let _ = filter.show(&mut calls);
+    }
+    if let Some(order_by) = order_by {
+        let _ = order_by.show(&mut calls);
+    }
     let branches = branches(calls.found);
     if branches.is_empty() {
         return;
@@ -67,30 +72,26 @@ fn of_select(
             continue;
         };
         let before = expr.to_string();
-        let _ = expr.visit(&mut rename);
+        let _ = expr.change(&mut rename);
         let after = expr.to_string();
         if after != before {
             changed.insert(after, before);
         }
     }
-    let _ = VisitMut::visit(&mut select.having, &mut rename);
-    let _ = VisitMut::visit(&mut select.qualify, &mut rename);
-    let _ = VisitMut::visit(order_by, &mut rename);
-}
-
-/// Visits an expression and those in it; compiled once for all closures.
-fn each_expression(
-    expr: &mut Expr,
-    visit: &mut dyn FnMut(&mut Expr) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    visit_expressions_mut(expr, visit)
+    let filters = [&mut select.having, &mut select.qualify];
+    for filter in filters.into_iter().flatten() {
+        let _ = filter.change(&mut rename);
+    }
+    if let Some(order_by) = order_by {
+        let _ = order_by.change(&mut rename);
+    }
 }
 
 /// The text that decides the name: without casts and brackets.
 pub(super) fn text_without_casts(expr: &Expr) -> String {
     let mut named = expr.clone();
     // The closure never breaks.
-    let _ = each_expression(&mut named, &mut |expr| {
+    let _ = named.change_expressions(&mut |expr| {
         while let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = expr {
             *expr = (**inner).clone();
         }
@@ -102,7 +103,7 @@ pub(super) fn text_without_casts(expr: &Expr) -> String {
 /// The same without the tables of columns, which a query may write or leave out.
 pub(super) fn text_without_tables(expr: &Expr) -> String {
     let mut named = expr.clone();
-    let _ = each_expression(&mut named, &mut |expr| {
+    let _ = named.change_expressions(&mut |expr| {
         if let Expr::CompoundIdentifier(parts) = expr
             && let Some(column) = parts.pop()
         {
@@ -115,7 +116,7 @@ pub(super) fn text_without_tables(expr: &Expr) -> String {
 
 /// Whether there is a cast in an expression.
 pub(super) fn has_cast(expr: &Expr) -> bool {
-    let found = visit_expressions(expr, |inner| match inner {
+    let found = expr.each_expression(&mut |inner| match inner {
         Expr::Cast { .. } => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
@@ -177,19 +178,19 @@ impl NamedCalls<'_> {
 }
 
 impl Visitor for NamedCalls<'_> {
-    type Break = Infallible;
+    type Break = ();
 
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<Infallible> {
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
         self.depth += 1;
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<Infallible> {
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Infallible> {
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         if let (0, Expr::Function(function)) = (self.depth, expr)
             && self.is_named(function)
         {
@@ -210,19 +211,19 @@ struct Rename {
 }
 
 impl VisitorMut for Rename {
-    type Break = Infallible;
+    type Break = ();
 
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<Infallible> {
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
         self.depth += 1;
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Infallible> {
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if self.depth == 0
             && matches!(expr, Expr::Function(_))
             && let Some(branch) = self.branches.get(&text(expr))
@@ -236,7 +237,7 @@ impl VisitorMut for Rename {
 /// Replaces the first cast by `CASE WHEN n = n THEN cast END`.
 fn wrap_first_cast(expr: &mut Expr, n: u32) {
     // It breaks where it has found one.
-    let _ = each_expression(expr, &mut |inner| {
+    let _ = expr.change_expressions(&mut |inner| {
         if !matches!(inner, Expr::Cast { .. }) {
             return ControlFlow::Continue(());
         }

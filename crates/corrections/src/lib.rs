@@ -40,6 +40,7 @@ mod precedence;
 mod range_frames;
 mod scan_statistics;
 mod select_names;
+mod syntax;
 mod timestamps;
 mod top_groups;
 mod walk;
@@ -53,6 +54,7 @@ pub use null_filled::input_with_known_values;
 pub use null_rules::PlainAntiJoins;
 pub use pass_through::PassThrough;
 pub use precedence::statement;
+pub use syntax::Syntax;
 pub use walk::{Walk, WalkAll};
 
 use comparisons::ExactComparisons;

@@ -6,6 +6,7 @@
 //! and [`OutputKeys`] makes it the column.
 
 use super::rewrite_if_any;
+use super::syntax::Syntax;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -19,10 +20,9 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::{
     self, Distinct, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, ObjectName, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
-    Visit, Visitor, VisitorMut,
+    Visitor, VisitorMut,
 };
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
@@ -68,9 +68,9 @@ impl OutputOrder {
 }
 
 impl VisitorMut for OutputOrder {
-    type Break = Infallible;
+    type Break = ();
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Infallible> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let Some(order_by) = &mut query.order_by else {
             return ControlFlow::Continue(());
         };
@@ -112,9 +112,9 @@ fn select_of(body: &SetExpr) -> Option<&Select> {
 fn uses_any(select: &Select, aliases: &[String]) -> bool {
     struct Names(HashSet<String>);
     impl Visitor for Names {
-        type Break = Infallible;
+        type Break = ();
 
-        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Infallible> {
+        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
             let last = match expr {
                 ast::Expr::Identifier(ident) => Some(ident),
                 ast::Expr::CompoundIdentifier(idents) => idents.last(),
@@ -126,8 +126,10 @@ fn uses_any(select: &Select, aliases: &[String]) -> bool {
     }
     let mut names = Names(HashSet::new());
     // The visitor never breaks.
-    let _ = select.projection.visit(&mut names);
-    let _ = select.group_by.visit(&mut names);
+    for item in &select.projection {
+        let _ = item.show(&mut names);
+    }
+    let _ = select.group_by.show(&mut names);
     aliases
         .iter()
         .any(|alias| names.0.contains(&alias.to_lowercase()))

@@ -2,11 +2,11 @@
 
 use super::output_order::OutputOrder;
 use super::select_names::SelectNames;
+use super::syntax::Syntax;
 use datafusion::common::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::{CopyToSource, Statement};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, VisitMut, VisitorMut};
-use std::convert::Infallible;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, VisitorMut};
 use std::mem;
 use std::ops::ControlFlow;
 
@@ -27,12 +27,12 @@ pub fn statement(state: &SessionState, sql: &str) -> Result<Statement> {
 }
 
 /// Shows all of a statement that is a query, or has one, to `correction`.
-fn correct(statement: &mut Statement, correction: &mut impl VisitorMut<Break = Infallible>) {
+fn correct(statement: &mut Statement, correction: &mut dyn VisitorMut<Break = ()>) {
     // It never breaks.
     let _ = match statement {
-        Statement::Statement(inner) => inner.visit(correction),
+        Statement::Statement(inner) => inner.change(correction),
         Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => query.visit(correction),
+            CopyToSource::Query(query) => query.change(correction),
             CopyToSource::Relation(_) => ControlFlow::Continue(()),
         },
         Statement::Explain(explain) => {
@@ -50,11 +50,11 @@ fn correct(statement: &mut Statement, correction: &mut impl VisitorMut<Break = I
 struct TighterBinding;
 
 impl VisitorMut for TighterBinding {
-    type Break = Infallible;
+    type Break = ();
 
     // From the leaves to the root: what is moved out of a comparison may have to be moved out of
     // the operators above it as well.
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         regroup(expr);
         ControlFlow::Continue(())
     }
@@ -127,7 +127,6 @@ fn nothing() -> Expr {
 mod tests {
     use super::*;
     use datafusion::prelude::SessionContext;
-    use datafusion::sql::sqlparser::ast::visit_expressions_mut;
 
     /// The condition of a query, with all brackets.
     fn read(condition: &str) -> String {
@@ -137,14 +136,14 @@ mod tests {
         let Statement::Statement(mut parsed) = parsed else {
             panic!("{parsed}");
         };
-        let _ = visit_expressions_mut(&mut parsed, |expr| {
+        let _ = parsed.change_expressions(&mut |expr| {
             if matches!(expr, Expr::BinaryOp { .. } | Expr::UnaryOp { .. })
                 || matches!(expr, Expr::IsDistinctFrom(..) | Expr::IsNotDistinctFrom(..))
             {
                 let inner = mem::replace(expr, nothing());
                 *expr = Expr::Nested(Box::new(inner));
             }
-            ControlFlow::<()>::Continue(())
+            ControlFlow::Continue(())
         });
         parsed.to_string().replace("SELECT ", "")
     }

@@ -9,7 +9,6 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Query, Select, SelectItem, SetExpr, VisitorMut,
 };
 use std::collections::{HashMap, HashSet};
-use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 /// Gives a later column of the same name another one: its text, or a number at the end.
@@ -29,14 +28,14 @@ impl<'a> SelectNames<'a> {
 }
 
 impl VisitorMut for SelectNames<'_> {
-    type Break = Infallible;
+    type Break = ();
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Infallible> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.changed.extend(tell_apart(query, self.state));
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         // Names that the query gives stay as they are.
         let given = select.projection.iter().filter_map(|item| match item {
             SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),

@@ -4,13 +4,13 @@
 //! It runs on the runtime's threads; cancellation ends the wait, and a panic fails its statement
 //! only.
 
+use crate::EngineError;
 use crate::plan_cache::Sources;
 use crate::stack;
 use crate::wait::Waiter;
-use crate::{EngineError, mentioned};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, TableReference, plan_datafusion_err};
+use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast};
@@ -19,6 +19,7 @@ use datafusion::prelude::SessionContext;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tierloom_corrections::{Walk, WalkAll};
+use tierloom_planner::{read_statement, read_with_names};
 use tokio::runtime::Handle;
 
 /// A physical plan, and what it depends on if it may be cached.
@@ -33,29 +34,11 @@ pub(crate) struct PlannedStatement {
 /// DataFusion's, or a statement that is not a query.
 pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<PlannedStatement> {
     let state = context.state();
-    let (logical, names) = read(&state, sql).await?;
+    let (logical, names) = read_with_names(&state, sql).await?;
     expect_query(&logical)?;
     let sources = Sources::of(context, &logical, names).await;
     let plan = physical(&state, &logical).await?;
     Ok(PlannedStatement { plan, sources })
-}
-
-/// The logical plan of the statement `sql` as it is written, with the columns of its tables that it
-/// mentions.
-///
-/// # Errors
-/// DataFusion's, if the text is not one statement or names something unknown.
-pub async fn read_statement(state: &SessionState, sql: &str) -> Result<LogicalPlan> {
-    Ok(read(state, sql).await?.0)
-}
-
-/// The same with the names of tables in the text, those of views included; the plan only has the
-/// tables below them.
-async fn read(state: &SessionState, sql: &str) -> Result<(LogicalPlan, Vec<TableReference>)> {
-    let statement = tierloom_corrections::statement(state, sql)?;
-    let names = state.resolve_table_references(&statement)?;
-    let logical = mentioned::logical_plan(state, sql, statement, &names).await?;
-    Ok((logical, names))
 }
 
 /// The optimised logical plan of the query `sql`.

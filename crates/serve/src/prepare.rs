@@ -4,15 +4,15 @@ use super::key_rows;
 use super::pg_catalog::DEFAULT_OF_COLUMN;
 use super::syntax::{call, equal_to, is_column, last, list_of_none, null_of, text};
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, Function, Query, Select, SetExpr, Statement, TableFactor, Value, VisitMut,
-    VisitorMut,
+    DataType, Expr, Function, Query, Select, SetExpr, Statement, TableFactor, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
+use tierloom_corrections::Syntax;
 
 /// Changes what the rules of the catalog's crate would spoil; whether there was something.
 pub(super) fn prepare(statement: &mut Statement) -> bool {
     let mut preparing = Preparing { changed: false };
-    let _ = statement.visit(&mut preparing);
+    let _ = statement.change(&mut preparing);
     preparing.changed
 }
 

@@ -5,9 +5,10 @@ use super::syntax::{binary, call, is_column, last, list_of_none, name_of, null_o
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CreateTable, DataType, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArguments, Query, SelectItem, SetExpr, Statement, Subscript,
-    TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut, visit_relations,
+    TableFactor, Value, ValueWithSpan, VisitorMut,
 };
 use std::ops::ControlFlow;
+use tierloom_corrections::Syntax;
 
 /// Functions that give a row for each element; the engine's give lists of them.
 const OF_ELEMENTS: [&str; 2] = ["generate_subscripts", "_pg_expandarray"];
@@ -18,11 +19,11 @@ const NAMES: [&str; 4] = ["index", "key", "spatial", "fulltext"];
 /// Changes what the engine would not understand or refuse.
 pub(super) fn rewrite(statement: &mut Statement, information: &Information) {
     let mut of_catalog = false;
-    let _ = visit_relations(statement, |name| {
+    let _ = statement.each_relation(&mut |name| {
         of_catalog |= last(name).starts_with("pg_");
-        ControlFlow::<()>::Continue(())
+        ControlFlow::Continue(())
     });
-    let _ = statement.visit(&mut Rewriting {
+    let _ = statement.change(&mut Rewriting {
         information,
         of_catalog,
     });

@@ -12,8 +12,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::sql::parser::Statement as Parsed;
 use std::sync::Arc;
-use tierloom_engine::{Engine, EngineError, PlannedQuery, read_statement};
+use tierloom_engine::{Engine, EngineError, PlannedQuery};
 use tierloom_metrics::Kind;
+use tierloom_planner::{read_statement, whole_plan};
 
 /// The statement that a session runs.
 #[derive(Default)]
@@ -136,7 +137,7 @@ impl<'s> Planner<'s> {
     pub fn logical(&self, parsed: Parsed) -> Result<LogicalPlan, SqlError> {
         let engine = self.catalog.engine();
         let state = engine.context().state();
-        let plan = engine.handle().block_on(state.statement_to_plan(parsed));
+        let plan = engine.handle().block_on(whole_plan(&state, parsed));
         plan.map_err(|e| self.explained(SqlError::planning(&e)))
     }
 
@@ -148,7 +149,7 @@ impl<'s> Planner<'s> {
     ) -> Result<LogicalPlan, SqlError> {
         let engine = self.catalog.engine();
         let state = extra.state(engine.context())?;
-        let plan = engine.handle().block_on(state.statement_to_plan(parsed));
+        let plan = engine.handle().block_on(whole_plan(&state, parsed));
         plan.map_err(|e| self.explained(SqlError::planning(&e)))
     }
 

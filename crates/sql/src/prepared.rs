@@ -7,9 +7,9 @@ use datafusion::logical_expr::{LogicalPlan, Statement as Planned};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Statement as Ast, TimezoneInfo, Value,
-    visit_expressions, visit_expressions_mut,
 };
 use std::ops::ControlFlow;
+use tierloom_corrections::Syntax;
 
 /// The name of the prepared statement that `logical` executes.
 pub(super) fn executes(logical: &LogicalPlan) -> Option<&str> {
@@ -59,7 +59,7 @@ pub(super) fn with_parameters(prepare: &Parsed, execute: &Parsed) -> Option<Pars
         return None;
     }
     let mut statement = statement.clone();
-    let _ = visit_expressions_mut(&mut statement, |expr| {
+    let _ = statement.change_expressions(&mut |expr| {
         if let Some(place) = place(expr) {
             let value = parameters[place - 1].clone();
             *expr = match data_types.get(place - 1) {
@@ -73,7 +73,7 @@ pub(super) fn with_parameters(prepare: &Parsed, execute: &Parsed) -> Option<Pars
                 None => Expr::Nested(Box::new(value)),
             };
         }
-        ControlFlow::<()>::Continue(())
+        ControlFlow::Continue(())
     });
     Some(Parsed::Statement(statement))
 }
@@ -92,7 +92,7 @@ pub(super) fn filled_in(parsed: Parsed, values: &[ScalarValue]) -> Result<String
         return Err(SqlError::input("this statement takes no parameters"));
     };
     let mut failed = None;
-    let _ = visit_expressions_mut(&mut *statement, |expr| {
+    let _ = statement.change_expressions(&mut |expr| {
         let Some(place) = place(expr) else {
             return ControlFlow::Continue(());
         };
@@ -101,7 +101,7 @@ pub(super) fn filled_in(parsed: Parsed, values: &[ScalarValue]) -> Result<String
             Some(Err(error)) => failed = Some(error),
             None => failed = Some(SqlError::input(format!("there is no value for ${place}"))),
         }
-        ControlFlow::<()>::Continue(())
+        ControlFlow::Continue(())
     });
     match failed {
         Some(error) => Err(error),
@@ -172,7 +172,7 @@ fn text_of(value: &ScalarValue) -> Result<String, SqlError> {
 /// The largest n of `$n`; `None` if a placeholder is of another kind.
 fn placeholders(statement: &Ast) -> Option<usize> {
     let mut most = 0;
-    let visited = visit_expressions(statement, |expr| {
+    let visited = statement.each_expression(&mut |expr| {
         if is_placeholder(expr) {
             match place(expr) {
                 Some(place) => most = most.max(place),

@@ -2,9 +2,11 @@
 //! are kept here and run again on a new one.
 
 use super::error::SqlError;
+use datafusion::common::Result;
 use datafusion::logical_expr::{LogicalPlan, Statement};
 use std::collections::BTreeMap;
 use tierloom_engine::Engine;
+use tierloom_planner::whole_plan;
 
 /// Settings and prepared statements, by their text.
 #[derive(Default)]
@@ -58,39 +60,36 @@ impl Replay {
     }
 
     /// Runs all of them on a new engine that has the tables.
-    pub fn run(&self, engine: &Engine) -> Result<(), SqlError> {
-        let context = engine.context().clone();
-        engine.handle().block_on(async {
-            // In order: a later SET may override an earlier one.
-            for statement in &self.settings {
-                let set = context.sql(statement).await;
-                set.map_err(|e| SqlError::running(&e))?;
-            }
-            for statement in self.prepared.values() {
-                // The tables that it names may be gone. Then it stays unknown, as it was on the old
-                // engine.
-                let _ = context.sql(statement).await;
-            }
-            Ok(())
-        })
+    pub fn run(&self, engine: &Engine) -> std::result::Result<(), SqlError> {
+        // In order: a later SET may override an earlier one.
+        for statement in &self.settings {
+            execute(engine, statement).map_err(|e| SqlError::running(&e))?;
+        }
+        for statement in self.prepared.values() {
+            // The tables that it names may be gone. Then it stays unknown, as it was on the old
+            // engine.
+            let _ = execute(engine, statement);
+        }
+        Ok(())
     }
 
     /// Plans prepared statements again, which hold the tables they were created with.
     ///
     /// One that can no longer be planned is unknown until it can be.
     pub fn prepare_again(&self, engine: &Engine) {
-        let context = engine.context().clone();
-        engine.handle().block_on(async {
-            for (name, text) in &self.prepared {
-                // Fails if the statement could not be planned the last time, which does not matter.
-                let _ = context.sql(&format!("DEALLOCATE \"{name}\"")).await;
-                let state = context.state();
-                if let Ok(parsed) = engine.parse(text)
-                    && let Ok(plan) = state.statement_to_plan(parsed).await
-                {
-                    let _ = context.execute_logical_plan(plan).await;
-                }
-            }
-        });
+        for (name, text) in &self.prepared {
+            // Fails if the statement could not be planned the last time, which does not matter.
+            let _ = execute(engine, &format!("DEALLOCATE \"{name}\""));
+            let _ = execute(engine, text);
+        }
     }
+}
+
+/// Executes a statement that returns no rows.
+fn execute(engine: &Engine, text: &str) -> Result<()> {
+    let context = engine.context();
+    engine.handle().block_on(async {
+        let plan = whole_plan(&context.state(), engine.parse(text)?).await?;
+        context.execute_logical_plan(plan).await.map(drop)
+    })
 }

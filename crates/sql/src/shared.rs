@@ -12,12 +12,13 @@ use super::settings::SessionSettings;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, Ident, ObjectName, ObjectNamePart, RenameTableNameKind,
-    SchemaName, Statement as Ast, visit_relations,
+    SchemaName, Statement as Ast,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use tierloom_corrections::Syntax;
 
 /// The state behind all sessions of an engine.
 pub(super) struct Shared {
@@ -189,9 +190,9 @@ fn altered(alter: &AlterTable) -> Vec<&ObjectName> {
 
 fn relations(ast: &Ast) -> Vec<String> {
     let mut names = Vec::new();
-    let _ = visit_relations(ast, |name| {
+    let _ = ast.each_relation(&mut |name| {
         names.extend(plain(name));
-        ControlFlow::<()>::Continue(())
+        ControlFlow::Continue(())
     });
     names
 }

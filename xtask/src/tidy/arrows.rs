@@ -11,7 +11,15 @@ use std::process::Command;
 /// Crates are split by what they cost to build: nothing below `engine` builds the SQL engine.
 pub(super) const LAYERS: [&[&str]; 10] = [
     &["agent", "corrections", "kernels", "testing", "text", "tpc"],
-    &["lab", "model", "star", "topology", "tree", "workloads"],
+    &[
+        "lab",
+        "model",
+        "planner",
+        "star",
+        "topology",
+        "tree",
+        "workloads",
+    ],
     &["counters", "memory", "operators", "record"],
     &["bench", "calibrate", "placement", "pool", "report"],
     // Nothing above shares what `oltp` stores and captures with the engine.

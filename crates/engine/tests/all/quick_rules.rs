@@ -98,7 +98,7 @@ fn both(engine: &Engine) -> [SessionState; 2] {
 /// The optimised logical plan of `sql` as text, without the numbers of names that rules make up.
 fn logical(engine: &Engine, state: &SessionState, sql: &str) -> String {
     let statement = tierloom_corrections::statement(state, sql).unwrap();
-    let plan = state.statement_to_plan(statement);
+    let plan = tierloom_planner::whole_plan(state, statement);
     let plan = engine.handle().block_on(plan).unwrap();
     let text = state.optimize(&plan).unwrap().display_indent().to_string();
     let mut parts = text.split("__");

@@ -4,10 +4,10 @@
 //! is unique: it answers some queries over columns that are declared otherwise wrongly.
 
 use super::super::error::SqlError;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, VisitMut, VisitorMut, visit_expressions};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, VisitorMut};
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::ops::ControlFlow;
+use tierloom_corrections::Syntax;
 
 /// The rules of one table; a table that was loaded from files or a query has none.
 #[derive(Debug, Clone, Default)]
@@ -58,14 +58,14 @@ impl Check {
     pub fn names(&self) -> Vec<String> {
         let mut names = BTreeSet::new();
         // It never breaks.
-        let _ = visit_expressions(&self.condition, |expr| {
+        let _ = self.condition.each_expression(&mut |expr| {
             let ident = match expr {
                 Expr::Identifier(ident) => Some(ident),
                 Expr::CompoundIdentifier(idents) => idents.last(),
                 _ => None,
             };
             names.extend(ident.map(name_of));
-            ControlFlow::<Infallible>::Continue(())
+            ControlFlow::Continue(())
         });
         names.into_iter().collect()
     }
@@ -206,15 +206,15 @@ impl<'a> Names<'a> {
 
     fn are_in(&mut self, expr: &mut Expr) -> bool {
         // It never breaks.
-        let _ = expr.visit(self);
+        let _ = expr.change(self);
         self.found
     }
 }
 
 impl VisitorMut for Names<'_> {
-    type Break = Infallible;
+    type Break = ();
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let ident = match expr {
             Expr::Identifier(ident) => Some(ident),
             Expr::CompoundIdentifier(idents) => idents.last_mut(),

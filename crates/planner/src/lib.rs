@@ -1,4 +1,4 @@
-//! Plans a query over the columns that its text mentions.
+//! SQL text to a logical plan over the columns that the text mentions.
 //!
 //! A statement uses few of a table's columns, but every operator of its first plan has all of them,
 //! once more for each table that was joined before, and each rule makes such schemas anew. A column
@@ -22,39 +22,83 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::{ParserOptions, SqlToRel};
+use futures::future::BoxFuture;
 use names::Mentions;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tierloom_corrections::WalkAll;
+
+/// A logical plan, or DataFusion's error.
+///
+/// The future is boxed, as the body of an `async fn` is compiled in each crate that waits for it,
+/// and here that is all of DataFusion's translation of statements.
+pub type Planning<'a, T = LogicalPlan> = BoxFuture<'a, Result<T>>;
+
+/// The logical plan of the statement `sql` as it is written, with the columns of its tables that it
+/// mentions.
+///
+/// # Errors
+/// DataFusion's, if the text is not one statement or names something unknown.
+pub fn read_statement<'a>(state: &'a SessionState, sql: &'a str) -> Planning<'a> {
+    Box::pin(async move { Ok(read_with_names(state, sql).await?.0) })
+}
+
+/// The same with the names of tables in the text, those of views included; the plan only has the
+/// tables below them.
+///
+/// # Errors
+/// As of [`read_statement`].
+pub fn read_with_names<'a>(
+    state: &'a SessionState,
+    sql: &'a str,
+) -> Planning<'a, (LogicalPlan, Vec<TableReference>)> {
+    Box::pin(async move {
+        let statement = tierloom_corrections::statement(state, sql)?;
+        let names = state.resolve_table_references(&statement)?;
+        let logical = logical_plan(state, sql, statement, &names).await?;
+        Ok((logical, names))
+    })
+}
 
 /// The logical plan of `statement`, which was read from `sql` and refers to tables by these
 /// `names`.
 ///
 /// # Errors
 /// DataFusion's.
-pub async fn logical_plan(
-    state: &SessionState,
-    sql: &str,
+pub fn logical_plan<'a>(
+    state: &'a SessionState,
+    sql: &'a str,
     statement: Statement,
-    names: &[TableReference],
-) -> Result<LogicalPlan> {
-    let Some(mentions) = Mentions::of(sql, &statement) else {
-        return state.statement_to_plan(statement).await;
-    };
-    let tables = Tables::of(state, names, &mentions).await?;
-    if !tables.narrowed {
-        return state.statement_to_plan(statement).await;
-    }
-    let planner = SqlToRel::new_with_options(&tables, parser_options(state.config_options()));
-    match planner.statement_to_plan(statement) {
-        Ok(plan) => widened(plan),
-        // Statements that need what `Tables` does not have, and errors, which name the columns that
-        // there are.
-        Err(_) => {
-            let statement = tierloom_corrections::statement(state, sql)?;
-            state.statement_to_plan(statement).await
+    names: &'a [TableReference],
+) -> Planning<'a> {
+    Box::pin(async move {
+        let Some(mentions) = Mentions::of(sql, &statement) else {
+            return whole_plan(state, statement).await;
+        };
+        let tables = Tables::of(state, names, &mentions).await?;
+        if !tables.narrowed {
+            return whole_plan(state, statement).await;
         }
-    }
+        let planner = SqlToRel::new_with_options(&tables, parser_options(state.config_options()));
+        match planner.statement_to_plan(statement) {
+            Ok(plan) => widened(plan),
+            // Statements that need what `Tables` does not have, and errors, which name the columns
+            // that there are.
+            Err(_) => {
+                let statement = tierloom_corrections::statement(state, sql)?;
+                whole_plan(state, statement).await
+            }
+        }
+    })
+}
+
+/// The logical plan of a statement with all columns of its tables.
+///
+/// # Errors
+/// DataFusion's.
+#[expect(clippy::disallowed_methods, reason = "compiled here and nowhere else")]
+pub fn whole_plan(state: &SessionState, statement: Statement) -> Planning<'_> {
+    Box::pin(state.statement_to_plan(statement))
 }
 
 /// Tables with the columns that a statement mentions, and the functions of a session.

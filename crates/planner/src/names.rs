@@ -4,13 +4,14 @@ use arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, TableFactor,
-    TableWithJoins, Visit, Visitor,
+    TableWithJoins, Visitor,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
+use tierloom_corrections::Syntax;
 
 /// What a query may mean by the names in its text.
-pub(super) struct Mentions {
+pub(crate) struct Mentions {
     /// All words of the text in small letters.
     words: HashSet<String>,
     /// Names, in small letters, of tables of which a wildcard or a list of other names for their
@@ -32,7 +33,7 @@ impl Mentions {
             return None;
         }
         let mut wildcards = Wildcards::default();
-        match query.visit(&mut wildcards) {
+        match query.show(&mut wildcards) {
             ControlFlow::Continue(()) => Some(Mentions {
                 words,
                 whole: wildcards.whole,

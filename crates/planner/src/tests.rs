@@ -1,5 +1,4 @@
 use super::*;
-use crate::read_statement;
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::util::pretty::pretty_format_batches;
 use datafusion::common::{Constraint, DFSchema};
