@@ -3,6 +3,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 
+use super::recent::{self, SizeClass};
 use super::route::{AllocationOutcome, Router};
 use super::scope::current;
 
@@ -13,7 +14,8 @@ pub const THRESHOLD_BYTES: usize = 64 << 10;
 
 /// Routes large allocations by the thread's scope and leaves everything else to `A`.
 ///
-/// A small allocation costs one comparison more than with `A` alone. Nothing is routed before
+/// Blocks of up to 1 KiB that a thread has freed are handed out again by the same thread, the last
+/// one first and at most 1 MiB of them, if `A` has no state. Nothing is routed before
 /// [`super::configure`] has been called.
 ///
 /// ```
@@ -43,7 +45,7 @@ impl<A> TierAllocator<A> {
     }
 }
 
-impl<A: GlobalAlloc> TierAllocator<A> {
+impl<A: GlobalAlloc + 'static> TierAllocator<A> {
     /// Asks the router for a block for the scope that the thread is in.
     fn routed(&self, layout: Layout) -> AllocationOutcome {
         let Some(scope) = current() else {
@@ -54,6 +56,46 @@ impl<A: GlobalAlloc> TierAllocator<A> {
             return AllocationOutcome::Inner;
         }
         self.router.allocate(scope, layout.size(), layout.align())
+    }
+
+    #[inline]
+    fn alloc_small(&self, class: SizeClass) -> *mut u8 {
+        match recent::take::<A>(class) {
+            // SAFETY: the layout of a class is not empty, as no caller asks for 0 bytes.
+            none if none.is_null() => unsafe { self.inner.alloc(class.layout()) },
+            block => block,
+        }
+    }
+
+    /// # Safety
+    /// As of [`GlobalAlloc::dealloc`], for a block of this class.
+    #[inline]
+    unsafe fn dealloc_small(&self, start: *mut u8, class: SizeClass) {
+        // SAFETY: all blocks of a class are made by the inner allocator with the layout of the
+        // class, and the caller has given this one up.
+        unsafe {
+            if !recent::keep::<A>(start, class) {
+                self.inner.dealloc(start, class.layout());
+            }
+        }
+    }
+
+    /// Resizes a block that is small before, after or both.
+    ///
+    /// # Safety
+    /// As of [`GlobalAlloc::realloc`].
+    unsafe fn realloc_small(&self, start: *mut u8, layout: Layout, new: Layout) -> *mut u8 {
+        let class = SizeClass::of(layout);
+        if class.is_some() && class == SizeClass::of(new) {
+            return start;
+        }
+        // SAFETY: the new size is not 0. The blocks do not overlap: one is in use, the other new.
+        unsafe {
+            match self.alloc(new) {
+                to if to.is_null() => to,
+                to => self.moved(start, layout, to, new.size()),
+            }
+        }
     }
 
     // The paths of large blocks are out of line, which keeps those of small ones short enough to be
@@ -180,12 +222,17 @@ fn pointer(address: usize) -> *mut u8 {
 
 // SAFETY: every block goes back to the allocator that made it: below the threshold always the inner
 // one, above it the one whose address range contains the block. `realloc` keeps this true, since it
-// moves blocks that cross the threshold downwards. The router's blocks are disjoint, at least as
-// large and as aligned as requested, and stay mapped until they are freed. No path unwinds: the
-// router aborts instead of panicking, and it allocates nothing through this allocator.
-unsafe impl<A: GlobalAlloc> GlobalAlloc for TierAllocator<A> {
+// moves blocks that cross the threshold downwards, and those that become or were small. A small
+// block was made for its class, by this allocator or one of the same type without state, and is
+// handed out only after it was freed. The router's blocks are disjoint, at least as large and as
+// aligned as requested, and stay mapped until they are freed. No path unwinds: the router aborts
+// instead of panicking, and it allocates nothing through this allocator.
+unsafe impl<A: GlobalAlloc + 'static> GlobalAlloc for TierAllocator<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if let Some(class) = SizeClass::of(layout) {
+            return self.alloc_small(class);
+        }
         if layout.size() < THRESHOLD_BYTES {
             // SAFETY: the caller guarantees a layout that is not empty.
             return unsafe { self.inner.alloc(layout) };
@@ -195,6 +242,14 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TierAllocator<A> {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if let Some(class) = SizeClass::of(layout) {
+            let start = self.alloc_small(class);
+            if !start.is_null() {
+                // SAFETY: the block has at least this size, and nobody else has its address.
+                unsafe { start.write_bytes(0, layout.size()) };
+            }
+            return start;
+        }
         if layout.size() < THRESHOLD_BYTES {
             // SAFETY: the caller guarantees a layout that is not empty.
             return unsafe { self.inner.alloc_zeroed(layout) };
@@ -204,10 +259,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TierAllocator<A> {
 
     #[inline]
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: the caller guarantees that `start` is a block of this allocator and `layout`; a
-        // small one was made by the inner allocator.
+        // SAFETY: the caller guarantees that `start` is a block of this allocator and `layout`; one
+        // below the threshold was made by the inner allocator.
         unsafe {
-            if layout.size() < THRESHOLD_BYTES {
+            if let Some(class) = SizeClass::of(layout) {
+                self.dealloc_small(start, class);
+            } else if layout.size() < THRESHOLD_BYTES {
                 self.inner.dealloc(start, layout);
             } else {
                 self.dealloc_large(start, layout);
@@ -217,10 +274,15 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TierAllocator<A> {
 
     #[inline]
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the same, and the caller guarantees a valid new size. A block that is small
-        // before and after stays with the inner allocator.
+        // SAFETY: the same, and the caller guarantees that the new size, rounded up to the
+        // alignment, does not overflow `isize`.
         unsafe {
-            if layout.size() < THRESHOLD_BYTES && new_size < THRESHOLD_BYTES {
+            let new = Layout::from_size_align_unchecked(new_size, layout.align());
+            if SizeClass::of(layout).is_some() || SizeClass::of(new).is_some() {
+                self.realloc_small(start, layout, new)
+            } else if layout.size() < THRESHOLD_BYTES && new_size < THRESHOLD_BYTES {
+                // A block that is below the threshold before and after stays with the inner
+                // allocator.
                 self.inner.realloc(start, layout, new_size)
             } else {
                 self.realloc_large(start, layout, new_size)

@@ -48,6 +48,7 @@ mod present;
 #[cfg(test)]
 mod pressure;
 mod read;
+mod recent;
 mod reserve;
 mod route;
 mod scope;
