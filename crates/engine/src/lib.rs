@@ -51,6 +51,7 @@ mod steps;
 mod system_table;
 mod table;
 mod task;
+mod text_pattern;
 pub mod tpc;
 mod wait;
 

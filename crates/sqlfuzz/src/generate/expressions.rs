@@ -301,6 +301,9 @@ impl Generator<'_> {
                     "({} NOT LIKE '%i_')",
                     "({} LIKE '%')",
                     "({} LIKE 'long%vie_')",
+                    "({} LIKE '%i%')",
+                    "({} NOT LIKE '%o%e%')",
+                    "({} LIKE 'l%n%')",
                 ]);
                 self.made(form, vec![one], Kind::Bool)
             }

@@ -1,0 +1,272 @@
+//! Patterns, and the rows of arrays that match them.
+
+use arrow::array::{
+    Array, AsArray, BooleanArray, ByteView, GenericStringArray, OffsetSizeTrait, StringViewArray,
+};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::DataType;
+use memchr::memmem::Finder;
+
+/// Bytes of the longest string that is in its view.
+const INLINE_BYTES: u32 = 12;
+
+/// Bytes from the first row of a batch to the last, to those of its rows, above which a search
+/// through all of them would mostly read other rows.
+const MOST_SPREAD: u64 = 2;
+
+/// A pattern of `LIKE` of texts and `%`, of which at least one text is between two `%`.
+#[derive(Debug, Clone)]
+pub(super) struct Pattern {
+    /// What a string begins with, before the first `%`.
+    prefix: Box<[u8]>,
+    /// What a string ends with, after the last `%`.
+    suffix: Box<[u8]>,
+    /// The texts in between, in order.
+    texts: Vec<Finder<'static>>,
+    /// Number of the longest of them.
+    longest: usize,
+}
+
+impl Pattern {
+    /// `None` for all others: DataFusion is quick with `text%` and `%text`, and knows the rules for
+    /// `_` and for `\`.
+    pub fn of(like: &str) -> Option<Self> {
+        if like.contains(['_', '\\']) {
+            return None;
+        }
+        let (prefix, rest) = like.split_once('%')?;
+        let (middle, suffix) = rest.rsplit_once('%')?;
+        let texts = middle.split('%').filter(|text| !text.is_empty());
+        let texts: Vec<_> = texts
+            .map(|text| Finder::new(text.as_bytes()).into_owned())
+            .collect();
+        let by_length = texts.iter().enumerate();
+        let (longest, _) = by_length.max_by_key(|(_, text)| text.needle().len())?;
+        Some(Pattern {
+            prefix: prefix.as_bytes().into(),
+            suffix: suffix.as_bytes().into(),
+            texts,
+            longest,
+        })
+    }
+
+    /// Whether the strings of an array match, or do not if `negated`; NULL for NULL. `None` if the
+    /// array is none of strings.
+    pub fn evaluate(&self, array: &dyn Array, negated: bool) -> Option<BooleanArray> {
+        let found = match array.data_type() {
+            DataType::Utf8 => self.in_offsets(array.as_string::<i32>(), negated),
+            DataType::LargeUtf8 => self.in_offsets(array.as_string::<i64>(), negated),
+            DataType::Utf8View => self.in_views(array.as_string_view(), negated),
+            _ => return None,
+        };
+        Some(BooleanArray::new(found, array.nulls().cloned()))
+    }
+
+    fn in_offsets<O: OffsetSizeTrait>(
+        &self,
+        array: &GenericStringArray<O>,
+        negated: bool,
+    ) -> BooleanBuffer {
+        let offsets = array.value_offsets();
+        let [start, end] =
+            [offsets.first(), offsets.last()].map(|at| at.map_or(0, |at| at.as_usize()));
+        let mut search = Search::new(self, &array.value_data()[..end], start);
+        BooleanBuffer::collect_bool(array.len(), |row| {
+            let (start, end) = (offsets[row].as_usize(), offsets[row + 1].as_usize());
+            search.matches(start, end) != negated
+        })
+    }
+
+    fn in_views(&self, array: &StringViewArray, negated: bool) -> BooleanBuffer {
+        let views = array.views();
+        let Some((bytes, start)) = stretch(array) else {
+            return BooleanBuffer::collect_bool(array.len(), |row| {
+                array.is_valid(row) && self.matches(array.value(row).as_bytes()) != negated
+            });
+        };
+        let mut search = Search::new(self, bytes, start);
+        BooleanBuffer::collect_bool(array.len(), |row| {
+            let view = ByteView::from(views[row]);
+            let length = view.length as usize;
+            let matches = match view.length <= INLINE_BYTES {
+                true => self.matches(&views[row].to_le_bytes()[4..4 + length]),
+                false => search.matches(view.offset as usize, view.offset as usize + length),
+            };
+            matches != negated
+        })
+    }
+
+    /// Whether one string matches.
+    fn matches(&self, text: &[u8]) -> bool {
+        let rest = text.strip_prefix(&*self.prefix);
+        let Some(mut rest) = rest.and_then(|rest| rest.strip_suffix(&*self.suffix)) else {
+            return false;
+        };
+        self.texts.iter().all(|text| match text.find(rest) {
+            Some(at) => {
+                rest = &rest[at + text.needle().len()..];
+                true
+            }
+            None => false,
+        })
+    }
+}
+
+/// The part of a buffer that ends with the last row, and where the first row starts, of those rows
+/// that are not in their views.
+///
+/// `None` unless the rows follow each other in one buffer, and most of the stretch is theirs.
+fn stretch(array: &StringViewArray) -> Option<(&[u8], usize)> {
+    let views = array.views().iter().map(|view| ByteView::from(*view));
+    let mut long = views.filter(|view| view.length > INLINE_BYTES);
+    let after = |view: &ByteView| u64::from(view.offset) + u64::from(view.length);
+    let Some(first) = long.next() else {
+        return Some((&[], 0));
+    };
+    let (mut end, mut bytes) = (after(&first), u64::from(first.length));
+    for view in long {
+        if view.buffer_index != first.buffer_index || u64::from(view.offset) < end {
+            return None;
+        }
+        end = after(&view);
+        bytes += u64::from(view.length);
+    }
+    if end - u64::from(first.offset) > MOST_SPREAD * bytes {
+        return None;
+    }
+    let buffer = array.data_buffers().get(first.buffer_index as usize)?;
+    Some((buffer.get(..end as usize)?, first.offset as usize))
+}
+
+/// A search for the longest text of a pattern through strings that follow each other.
+struct Search<'a> {
+    pattern: &'a Pattern,
+    bytes: &'a [u8],
+    /// Where the text is next, at or after the start of the last string; `None` if nowhere.
+    next: Option<usize>,
+}
+
+impl<'a> Search<'a> {
+    /// Finds the text at or after `start`, where the first string is.
+    fn new(pattern: &'a Pattern, bytes: &'a [u8], start: usize) -> Self {
+        let mut search = Search {
+            pattern,
+            bytes,
+            next: None,
+        };
+        search.find(start);
+        search
+    }
+
+    fn longest(&self) -> &'a Finder<'static> {
+        &self.pattern.texts[self.pattern.longest]
+    }
+
+    fn find(&mut self, start: usize) {
+        let found = self.longest().find(&self.bytes[start..]);
+        self.next = found.map(|at| start + at);
+    }
+
+    /// Whether the string from `start` to `end` matches. No string may start before the last one.
+    fn matches(&mut self, start: usize, end: usize) -> bool {
+        if self.next.is_some_and(|next| next < start) {
+            self.find(start);
+        }
+        let length = self.longest().needle().len();
+        let is_here = self.next.is_some_and(|next| next + length <= end);
+        is_here && self.pattern.matches(&self.bytes[start..end])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{ArrayRef, LargeStringArray, StringArray, UInt32Array};
+    use arrow::compute::kernels::comparison::{like, nlike};
+    use arrow::compute::take;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn other_patterns_are_left_to_datafusion() {
+        for like in [
+            "", "%", "%%", "a", "a%", "%a", "a%b", "%a_b%", r"%a\%b%", "%a%\\",
+        ] {
+            assert!(Pattern::of(like).is_none(), "{like}");
+        }
+        for like in ["%a%", "%a%b", "a%b%c", "%%a%%", "% %"] {
+            assert!(Pattern::of(like).is_some(), "{like}");
+        }
+    }
+
+    /// The array and parts of it whose rows are in other places, in another order, or repeated.
+    fn forms(strings: &[Option<String>], rows: &[u32]) -> Vec<ArrayRef> {
+        let all: [ArrayRef; 3] = [
+            Arc::new(StringArray::from_iter(strings)),
+            Arc::new(LargeStringArray::from_iter(strings)),
+            Arc::new(StringViewArray::from_iter(strings)),
+        ];
+        let rows = rows.iter().map(|row| row % strings.len() as u32);
+        let rows = UInt32Array::from_iter_values(rows);
+        let forms = all.into_iter().flat_map(|array| {
+            let some = take(&array, &rows, None).unwrap();
+            let part = array.slice(strings.len() / 3, strings.len() / 2);
+            let short = take(
+                &part,
+                &UInt32Array::from_iter_values(0..part.len() as u32),
+                None,
+            );
+            [array, some, part, short.unwrap()]
+        });
+        forms.collect()
+    }
+
+    fn check(strings: &[Option<String>], rows: &[u32], text: &str) {
+        let Some(pattern) = Pattern::of(text) else {
+            return;
+        };
+        for array in forms(strings, rows) {
+            let cast = arrow::compute::cast(&StringArray::from(vec![text]), array.data_type());
+            let scalar = arrow::array::Scalar::new(cast.unwrap());
+            let expected = [
+                like(&array, &scalar).unwrap(),
+                nlike(&array, &scalar).unwrap(),
+            ];
+            for (negated, expected) in [false, true].into_iter().zip(expected) {
+                let found = pattern.evaluate(&array, negated).unwrap();
+                assert_eq!(found, expected, "{text} {array:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_across_the_border_of_two_rows_is_in_neither() {
+        let strings = [
+            "the end of a row spec",
+            "ial is here",
+            "special and requests",
+            "requests ",
+        ];
+        let strings: Vec<_> = strings.map(|text| Some(text.to_owned())).into();
+        for text in [
+            "%special%",
+            "%special%requests%",
+            "%c%l %",
+            "%row spec%",
+            "the%a%c",
+        ] {
+            check(&strings, &[3, 0, 0, 2, 1], text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rows_match_as_with_the_kernel_of_arrow(
+            strings in prop::collection::vec(prop::option::of("[abé]{0,3}|[abé]{9,30}"), 1..60),
+            rows in prop::collection::vec(any::<u32>(), 0..40),
+            text in "[abé]{0,2}%[abé]{0,3}%{0,2}[abé]{0,2}%[abé]{0,2}",
+        ) {
+            check(&strings, &rows, &text);
+        }
+    }
+}
