@@ -5,7 +5,6 @@
 
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use tierloom_memory::router::{
     self, Class, ClassScope, INNER_PLACE, OperatorId, Overflow, PlaceMemory, PlaceOptions,
@@ -192,14 +191,7 @@ fn use_memory(seed: u64, rounds: usize) {
 
 #[test]
 fn threads_allocate_while_places_change_and_everything_is_counted() {
-    let seed = std::env::var("TIERLOOM_SEED").map_or_else(
-        |_| {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-            now.as_nanos() as u64
-        },
-        |seed| seed.parse().unwrap(),
-    );
-    println!("seed {seed} (TIERLOOM_SEED={seed} repeats it)");
+    let seed = tierloom_testing::seed();
     let configure = |bound: bool| {
         let placement = match bound {
             true => Placement::bind(NodeId(0)),

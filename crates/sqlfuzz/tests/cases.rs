@@ -7,6 +7,7 @@ use tierloom_sqlfuzz::engines::{Duck, Rows};
 use tierloom_sqlfuzz::fuzz::Fuzzer;
 use tierloom_sqlfuzz::panics;
 use tierloom_sqlfuzz::step::Does;
+use tierloom_testing::seed;
 
 #[global_allocator]
 static ALLOCATOR: TierAllocator<mimalloc::MiMalloc> = TierAllocator::new(mimalloc::MiMalloc);
@@ -36,17 +37,6 @@ fn what_was_answered_wrongly_once_is_answered_right() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// A new seed in each run. `TIERLOOM_SEED=N` repeats one.
-fn seed() -> u64 {
-    let given = std::env::var("TIERLOOM_SEED");
-    let seed = given.map_or_else(
-        |_| tierloom_sqlfuzz::rng::drawn(),
-        |text| text.parse().expect("TIERLOOM_SEED is a number"),
-    );
-    println!("TIERLOOM_SEED={seed} repeats this run");
-    seed
 }
 
 /// The generator, the engines and the comparison. There must be no failure, whatever the seed.
@@ -107,9 +97,13 @@ fn a_wrong_answer_is_found_made_small_and_written_down() {
     let (query, before) = case.steps.split_last().unwrap();
     assert!(query.sql.contains("GROUP BY"), "{}", found.message);
     for (at, step) in before.iter().enumerate() {
-        let (Does::CreateTable(name, _) | Does::Change(name, _)) = &step.does else {
-            continue;
+        let name = match &step.does {
+            Does::CreateTable(name, _) | Does::Change(name, _) => Some(name.as_str()),
+            Does::Define => step.sql.strip_prefix("CREATE OR REPLACE VIEW "),
+            Does::Query | Does::Own => None,
         };
+        let name = name.and_then(|name| name.split(' ').next());
+        let name = name.unwrap_or_else(|| panic!("not needed: {step:?}"));
         let mut later = case.steps[at + 1..].iter();
         assert!(later.any(|s| s.sql.contains(name)), "{:?}", case.steps);
     }

@@ -5,6 +5,8 @@
 //! prints at the end say that it checked nothing. [`retried`] records in the same way that a guest
 //! was booted again after a failure of the emulator.
 //!
+//! Tests that draw at random take their [`seed`] from here.
+//!
 //! Tests of lost connections put processes on the hosts of a [`Network`] and cut their links.
 //!
 //! ```text
@@ -14,6 +16,7 @@
 mod killed;
 mod network;
 mod notes;
+mod seed;
 
 use std::fmt::Display;
 use std::io::Write;
@@ -21,6 +24,7 @@ use std::io::Write;
 pub use killed::killed_after;
 pub use network::{Network, NetworkHost};
 pub use notes::{Kind, Note, Notes};
+pub use seed::{number, seed};
 
 /// Environment variable with the path of the file that notes are appended to.
 ///

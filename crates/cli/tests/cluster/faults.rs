@@ -29,14 +29,6 @@ const RECENT_MS: u64 = 900;
 
 const NODES: [&str; 3] = ["a", "b", "c"];
 
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{variable} is a number")),
-    )
-}
-
 /// What happens to a cluster while a statement runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
@@ -198,9 +190,8 @@ fn uses(process: &Process) -> (usize, usize) {
 
 /// Has the fault come to clusters with copies of shards and without, and looks at what is left.
 fn faults_leave_nothing_behind(fault: Fault) {
-    let seed = number("TIERLOOM_SEED").unwrap_or_else(|| fastrand::u64(..));
-    let count = number("TIERLOOM_FAULTS").map_or(FAULTS, |n| n as usize);
-    eprintln!("TIERLOOM_SEED={seed} repeats these faults");
+    let seed = tierloom_testing::seed();
+    let count = tierloom_testing::number("TIERLOOM_FAULTS").map_or(FAULTS, |n| n as usize);
     let mut random = fastrand::Rng::with_seed(seed);
     for copies in [true, false] {
         let mut cluster = match fault {

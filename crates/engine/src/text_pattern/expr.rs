@@ -4,8 +4,9 @@ use super::pattern::Pattern;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::Result;
-use datafusion::logical_expr::ColumnarValue;
+use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr::expressions::{LikeExpr, Literal};
+use datafusion::physical_expr_common::datum::apply_cmp;
 use datafusion::physical_plan::PhysicalExpr;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -71,12 +72,17 @@ impl PhysicalExpr for PatternLike {
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let strings = self.like.expr().evaluate(batch)?;
+        let negated = self.like.negated();
         if let ColumnarValue::Array(strings) = &strings
-            && let Some(found) = self.pattern.evaluate(strings, self.like.negated())
+            && let Some(found) = self.pattern.evaluate(strings, negated)
         {
             return Ok(ColumnarValue::Array(Arc::new(found)));
         }
-        self.like.evaluate(batch)
+        let operator = match negated {
+            true => Operator::NotLikeMatch,
+            false => Operator::LikeMatch,
+        };
+        apply_cmp(operator, &strings, &self.like.pattern().evaluate(batch)?)
     }
 
     fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {

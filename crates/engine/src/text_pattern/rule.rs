@@ -23,7 +23,7 @@ impl PhysicalOptimizerRule for TextPatterns {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if !plan.has(&mut |node| Ok(predicate(node).map(has_like).transpose()? == Some(true)))? {
+        if !plan.has(&mut |node| predicate(node).map_or(Ok(false), has_like))? {
             return Ok(plan);
         }
         plan.up(&mut |node| {

@@ -60,6 +60,15 @@ struct Recent {
     opened: bool,
 }
 
+impl Recent {
+    /// Whether the blocks were made by an `A`.
+    #[inline]
+    fn is_of<A: 'static>(&self) -> bool {
+        let owner = self.owner.map(|owner| owner.allocator);
+        owner == Some(TypeId::of::<A>())
+    }
+}
+
 /// The allocator that made the blocks.
 #[derive(Clone, Copy)]
 struct Owner {
@@ -125,8 +134,7 @@ pub(super) fn take<A: 'static>(class: SizeClass) -> *mut u8 {
         // SAFETY: as in `Leaving::drop`.
         let recent = unsafe { &mut *recent.get() };
         let block = recent.last[class.0];
-        let owner = recent.owner.map(|owner| owner.allocator);
-        if block.is_null() || owner != Some(TypeId::of::<A>()) {
+        if block.is_null() || !recent.is_of::<A>() {
             return null_mut();
         }
         // SAFETY: a kept block has the address of the one before it in its first word.
@@ -148,8 +156,7 @@ pub(super) unsafe fn keep<A: GlobalAlloc + 'static>(block: *mut u8, class: SizeC
         if !recent.opened {
             open::<A>(recent);
         }
-        let owner = recent.owner.map(|owner| owner.allocator);
-        if recent.room[class.0] == 0 || owner != Some(TypeId::of::<A>()) {
+        if recent.room[class.0] == 0 || !recent.is_of::<A>() {
             return false;
         }
         // SAFETY: the block has at least one word, is aligned to more, and is not used otherwise.

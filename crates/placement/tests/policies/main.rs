@@ -6,11 +6,11 @@
 #[path = "../simulated/rates.rs"]
 mod rates;
 
-use std::hash::{BuildHasher, RandomState};
 use tierloom_model::{Machine, profiles};
 use tierloom_placement::tiering::{
     KINDS, POLICIES, PolicyTime, TieringWork, TrueMachine, WORKS, compare, compete,
 };
+use tierloom_testing::{number, seed};
 
 const PROFILES: [&str; 6] = [
     "nus24",
@@ -36,21 +36,8 @@ const QUANTILE: f64 = 1.645;
 /// Rate of machines on which a fixed ratio that loses against DRAM only may beat the controller.
 const FIXED_RUNS: f64 = 0.1;
 
-fn seed() -> u64 {
-    let seed = std::env::var("TIERLOOM_SEED").map_or_else(
-        // The standard library has no random numbers, but seeds its hash maps at random.
-        |_| RandomState::new().hash_one(0) >> 16,
-        |text| text.parse().expect("TIERLOOM_SEED is a number"),
-    );
-    eprintln!("TIERLOOM_SEED={seed} repeats these machines");
-    seed
-}
-
 fn count(usual: u64) -> u64 {
-    let count = std::env::var("TIERLOOM_MACHINES");
-    count.map_or(usual, |text| {
-        text.parse().expect("TIERLOOM_MACHINES is a number")
-    })
+    number("TIERLOOM_MACHINES").unwrap_or(usual)
 }
 
 /// Times of all policies on machine `i` of a draw.

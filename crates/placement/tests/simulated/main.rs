@@ -15,11 +15,11 @@ mod rates;
 use noise::{NOISES, NoiseKind};
 use play::{Case, LEARNED, PROFILES, Simulation, Tally, Workload, cases, play};
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use tierloom_model::search::SplitMix;
 use tierloom_model::{Access, Phase, PhaseKind, profiles};
 use tierloom_placement::adaptive::{Action, Controller, Layout, Measured, Settings, Trial};
 use tierloom_placement::tiering::{KINDS, MachineKind as Kind, TrueMachine};
+use tierloom_testing::{number, seed};
 
 /// Machines per workload, unless `TIERLOOM_MACHINES` is set.
 const MACHINES: u64 = 100;
@@ -32,21 +32,8 @@ const SLOWER_RUNS: f64 = 1.0 / 5000.0;
 
 const BOTH: [Workload; 2] = [Workload::Ssb, Workload::Tpch];
 
-fn seed() -> u64 {
-    let seed = std::env::var("TIERLOOM_SEED").map_or_else(
-        // The standard library has no random numbers, but seeds its hash maps at random.
-        |_| RandomState::new().hash_one(0) >> 16,
-        |text| text.parse().expect("TIERLOOM_SEED is a number"),
-    );
-    eprintln!("TIERLOOM_SEED={seed} repeats these machines");
-    seed
-}
-
 fn count() -> u64 {
-    let count = std::env::var("TIERLOOM_MACHINES");
-    count.map_or(MACHINES, |text| {
-        text.parse().expect("TIERLOOM_MACHINES is a number")
-    })
+    number("TIERLOOM_MACHINES").unwrap_or(MACHINES)
 }
 
 fn summed<'a>(tallies: impl IntoIterator<Item = &'a Tally>) -> Tally {
