@@ -76,7 +76,7 @@ mod wire;
 
 pub use clock::{ClockRecord, SkewedClock, SystemClock, WallClock};
 pub use coordinator::{
-    Coordinator, CoordinatorOptions, HostAddress, HostLink, open_link, status_text,
+    Coordinator, CoordinatorOptions, HostAddress, HostLink, Watched, open_link, status_text,
 };
 pub use error::AgentError;
 pub use requests::{Listen, RequestAddress, Requester, Responder, check_socket, serve_requests};

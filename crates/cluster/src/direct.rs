@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tierloom_agent::{HostAddress, HostLink, open_link, status_text};
+use tierloom_agent::{HostAddress, HostLink, Watched, open_link, status_text};
 use tokio::runtime::Handle;
 use tonic::metadata::MetadataValue;
 use tonic::{Request, Status};
@@ -54,15 +54,18 @@ pub(crate) struct NodeLinks {
     access: Access,
     /// They serve the connections, and should do nothing that takes long.
     threads: Handle,
+    watched: Watched,
     links: Mutex<BTreeMap<String, HostLink>>,
 }
 
 impl NodeLinks {
-    /// Without connections, which `threads` will serve; nodes will be shown what `access` says.
-    pub fn new(access: Access, threads: Handle) -> Self {
+    /// Without connections, which `threads` will serve and that will be `watched`; nodes will be
+    /// shown what `access` says.
+    pub fn new(access: Access, threads: Handle, watched: Watched) -> Self {
         NodeLinks {
             access,
             threads,
+            watched,
             links: Mutex::default(),
         }
     }
@@ -79,9 +82,10 @@ impl NodeLinks {
                 let mut host = HostAddress::new(node, address, token.clone());
                 host.tls_ca.clone_from(&self.access.tls_ca);
                 host.allow_plain_remote = self.access.allow_plain_remote;
-                host.link(CONNECT).map_err(|e| e.to_string())?
+                host.link(CONNECT, self.watched)
+                    .map_err(|e| e.to_string())?
             }
-            None => open_link(address, CONNECT)?,
+            None => open_link(address, CONNECT, self.watched)?,
         };
         links.insert(address.into(), link.clone());
         Ok(link)

@@ -22,6 +22,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tierloom_agent::Watched;
 use tierloom_memory::{MemoryBackend, PageSize, Placement};
 use tierloom_topology::Topology;
 use tokio::net::TcpListener;
@@ -183,7 +184,8 @@ async fn answer(
     node: &Arc<Node>,
     id: &str,
 ) -> Result<(String, AbortHandle), ClusterError> {
-    let links = Arc::new(NodeLinks::new(options.access.clone(), Handle::current()));
+    let access = options.access.clone();
+    let links = Arc::new(NodeLinks::new(access, Handle::current(), Watched::Always));
     let service = node_service(Arc::clone(node), id);
     let service = with_worker(Routes::new(service), Arc::clone(node), links);
     let (port, service) = match &options.guard {

@@ -7,6 +7,7 @@ use crate::map::ClusterMap;
 use crate::options::{Backend, ClientOptions};
 use crate::planner::{ClusterPlanner, VisibleTables};
 use std::sync::{Arc, Mutex, PoisonError};
+use tierloom_agent::Watched;
 use tokio::runtime::{Builder, Runtime};
 
 /// A client's connections to a cluster.
@@ -39,7 +40,7 @@ impl Link {
     /// [`ClusterError::Input`] for a text that is no such URL or does not fit the access,
     /// [`ClusterError::Failed`] if threads cannot be started.
     pub fn for_one(url: &str, options: &ClientOptions) -> Result<Self, ClusterError> {
-        Self::on(Builder::new_current_thread(), url, options)
+        Self::on(Builder::new_current_thread(), Watched::InUse, url, options)
     }
 
     /// A client for statements side by side, with threads that serve connections of all of them.
@@ -47,10 +48,15 @@ impl Link {
     /// # Errors
     /// As [`Link::for_one`].
     pub fn for_many(url: &str, options: &ClientOptions) -> Result<Self, ClusterError> {
-        Self::on(Builder::new_multi_thread(), url, options)
+        Self::on(Builder::new_multi_thread(), Watched::Always, url, options)
     }
 
-    fn on(mut threads: Builder, url: &str, options: &ClientOptions) -> Result<Self, ClusterError> {
+    fn on(
+        mut threads: Builder,
+        watched: Watched,
+        url: &str,
+        options: &ClientOptions,
+    ) -> Result<Self, ClusterError> {
         let access = &options.access;
         let registry = RegistryClient::new(url, access)?;
         let runtime = threads
@@ -60,7 +66,7 @@ impl Link {
             .thread_name(tierloom_engine::WORKER_NAME)
             .build()
             .attempting("starting threads")?;
-        let links = || NodeLinks::new(access.clone(), runtime.handle().clone());
+        let links = || NodeLinks::new(access.clone(), runtime.handle().clone(), watched);
         Ok(Link {
             registry,
             scheduler: links(),

@@ -36,7 +36,7 @@ use tierloom_sql::with_pauses;
 /// Time between two looks at the nodes while a statement runs.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How often a statement starts again because an executor went away.
+/// How often a statement starts again because an executor went away or a connection broke.
 const RETRIES: usize = 2;
 
 /// How long a statement goes on after the last holder of one of its shards fell silent, or any node
@@ -169,8 +169,9 @@ impl<'a> ClusterSession<'a> {
         }
     }
 
-    /// Runs a plan on the cluster; once more if an executor went away with a part of the answer
-    /// that others can make too, or if a connection broke and nobody is gone.
+    /// Runs a plan on the cluster; again if an executor went away with a part of the answer that
+    /// others can make too, or if a connection broke and nobody is gone: that of the client first,
+    /// and those of a node to others after it.
     pub fn collected(
         &self,
         plan: &Distributed,
@@ -180,13 +181,12 @@ impl<'a> ClusterSession<'a> {
             return Err(ClusterError::Failed(why));
         }
         let mut map = Arc::clone(&self.map);
-        let mut is_again = false;
         for _ in 0..RETRIES {
             match self.attempt(plan, &map, stop) {
                 Err(ClusterError::Failed(text)) if may_be_a_loss(&text) => {
                     match self.what_is_lost(plan, stop)? {
-                        // The network was away for a moment, and nobody is lost.
-                        Loss::Nothing if is_broken(&text) && !is_again => is_again = true,
+                        // The network was away for a moment.
+                        Loss::Nothing if is_broken(&text) => {}
                         Loss::Nothing => return Err(ClusterError::Failed(text)),
                         Loss::Shard(why) => return Err(ClusterError::Failed(why)),
                         Loss::Executor(now) => map = now,

@@ -1,12 +1,13 @@
 //! Where the time of planning goes: parts and rules, over all queries of a benchmark.
 //!
 //! ```text
-//! cargo run --profile dist -p tierloom-engine --example planning -- tpcds [rounds] [scale factor]
+//! cargo run --profile dist -p tierloom-engine --example planning -- \
+//!     tpcds [rounds] [scale factor] [query]
 //! ```
 //!
-//! The benchmark is `ssb`, `tpch` or `tpcds`; the defaults are 5 rounds and scale factor 0.01. The
-//! first table has the smallest time of each part per query, the second the share of each rule in
-//! one round over all queries.
+//! The benchmark is `ssb`, `tpch` or `tpcds`; the defaults are 5 rounds, scale factor 0.01 and all
+//! queries. The first table has the smallest time of each part per query, the second the share of
+//! each rule in one round over all queries.
 
 use comfy_table::Table;
 use datafusion::common::config::ConfigOptions;
@@ -46,7 +47,13 @@ fn main() -> Result<(), Failure> {
     let rounds: usize = arguments.next().map_or(Ok(5), |a| a.parse())?;
     let scale_factor: f64 = arguments.next().map_or(Ok(0.01), |a| a.parse())?;
     let engine = Engine::new(EngineOptions::tuned(2))?;
-    let queries = load(&engine, &name, scale_factor)?;
+    let mut queries = load(&engine, &name, scale_factor)?;
+    if let Some(wanted) = arguments.next() {
+        queries.retain(|(id, _)| *id == wanted);
+        if queries.is_empty() {
+            return Err(format!("{name} has no query {wanted}").into());
+        }
+    }
     let spent = Spent::default();
     let state = timed(engine.context().state(), &spent);
     let mut best = vec![[Duration::MAX; PARTS.len()]; queries.len()];

@@ -69,9 +69,9 @@ pub struct EngineOptions {
     pub runtime_filters: bool,
     /// Whether aggregations that occur several times in a plan run once.
     pub share_subplans: bool,
-    /// Whether the sides of joins are chosen by estimates of the joins below that count all keys of
-    /// several, and not DataFusion's by one of them.
-    pub by_all_keys: bool,
+    /// Whether the sides of joins are chosen by better estimates than DataFusion's: of joins below
+    /// by all of several keys, not one of them, and of filters by the values that pass.
+    pub estimated: bool,
     /// Which joins count as large; tests lower the threshold.
     pub big_joins: BigJoinOptions,
     /// Which group-bys count as large.
@@ -105,7 +105,7 @@ impl EngineOptions {
             big_tables: true,
             runtime_filters: true,
             share_subplans: true,
-            by_all_keys: true,
+            estimated: true,
             big_joins: BigJoinOptions::default(),
             big_aggregates: BigAggregateOptions::default(),
             join_order: JoinOrderOptions::default(),
@@ -123,7 +123,7 @@ impl EngineOptions {
             big_tables: false,
             runtime_filters: false,
             share_subplans: false,
-            by_all_keys: false,
+            estimated: false,
             big_joins: BigJoinOptions::default(),
             big_aggregates: BigAggregateOptions::default(),
             join_order: JoinOrderOptions::default(),
@@ -540,7 +540,7 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         let functions = builder.aggregate_functions().get_or_insert_default();
         functions.push(checked_sum());
         let physical = builder.physical_optimizers().get_or_insert_default();
-        quick_rules::replace(&mut physical.rules, options.by_all_keys);
+        quick_rules::replace(&mut physical.rules, options.estimated);
     }
     if options.tuned && options.fused {
         let physical = builder.physical_optimizers().get_or_insert_default();

@@ -37,6 +37,16 @@ pub struct HostAddress {
 /// if it has one.
 pub type HostLink = InterceptedService<Channel, ShowToken>;
 
+/// When a connection is asked whether it still leads anywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched {
+    /// While a call waits for its reply. For connections that are served only then: of others, an
+    /// answer to the last question would be found too late.
+    InUse,
+    /// All the time, so that a call seldom finds one that broke since the last call.
+    Always,
+}
+
 /// Bytes that a host may send on a link before they are read.
 const WINDOW: u32 = 4 << 20;
 
@@ -106,9 +116,9 @@ impl HostAddress {
     ///
     /// # Errors
     /// An address or certificate that cannot be used.
-    pub fn link(&self, timeout: Duration) -> Result<HostLink, AgentError> {
+    pub fn link(&self, timeout: Duration, watched: Watched) -> Result<HostLink, AgentError> {
         self.check()?;
-        Ok(link(self.endpoint(timeout)?, Some(&self.token)))
+        Ok(link(self.endpoint(timeout)?, watched, Some(&self.token)))
     }
 
     /// Connects within `timeout`, with TLS if a certificate is set.
@@ -148,7 +158,7 @@ impl HostAddress {
             "http"
         };
         let url = format!("{scheme}://{}", self.address);
-        let endpoint = watched(url, timeout).map_err(|error| AgentError::BadHost {
+        let endpoint = endpoint(url, timeout).map_err(|error| AgentError::BadHost {
             host: self.name.clone(),
             reason: causes(&error),
         })?;
@@ -170,19 +180,21 @@ impl HostAddress {
 ///
 /// # Errors
 /// The text of an address that is none.
-pub fn open_link(address: &str, timeout: Duration) -> Result<HostLink, String> {
-    let endpoint = watched(format!("http://{address}"), timeout);
-    Ok(link(endpoint.map_err(|error| causes(&error))?, None))
+pub fn open_link(address: &str, timeout: Duration, watched: Watched) -> Result<HostLink, String> {
+    let endpoint = endpoint(format!("http://{address}"), timeout);
+    let endpoint = endpoint.map_err(|error| causes(&error))?;
+    Ok(link(endpoint, watched, None))
 }
 
-fn link(endpoint: Endpoint, token: Option<&Token>) -> HostLink {
+fn link(endpoint: Endpoint, watched: Watched, token: Option<&Token>) -> HostLink {
     let endpoint = endpoint
+        .keep_alive_while_idle(watched == Watched::Always)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW);
     InterceptedService::new(endpoint.connect_lazy(), ShowToken::new(token))
 }
 
-fn watched(url: String, timeout: Duration) -> Result<Endpoint, tonic::transport::Error> {
+fn endpoint(url: String, timeout: Duration) -> Result<Endpoint, tonic::transport::Error> {
     Ok(Endpoint::from_shared(url)?
         .connect_timeout(timeout)
         .tcp_nodelay(true)

@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use address::{HostAddress, HostLink, open_link};
+pub use address::{HostAddress, HostLink, Watched, open_link};
 use follow::View;
 use link::Link;
 pub use link::status_text;

@@ -12,19 +12,16 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct ByNode {
     rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
-    /// Whether joins on several keys are estimated by all of them.
-    by_all_keys: bool,
+    /// Whether the statistics of inputs are estimated better than by DataFusion.
+    estimated: bool,
 }
 
 impl ByNode {
     /// The name of DataFusion's rule that this can run: join selection.
     pub(crate) const NAME: &str = "join_selection";
 
-    pub(crate) fn new(
-        rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
-        by_all_keys: bool,
-    ) -> Self {
-        ByNode { rule, by_all_keys }
+    pub(crate) fn new(rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>, estimated: bool) -> Self {
+        ByNode { rule, estimated }
     }
 
     /// The plan after the rule, with leaves for the inputs of its operators.
@@ -36,7 +33,7 @@ impl ByNode {
         let inputs: Result<Vec<Arc<dyn ExecutionPlan>>> = plan
             .children()
             .into_iter()
-            .map(|input| Ok(KnownInput::of(self.known(input, config)?, self.by_all_keys)))
+            .map(|input| Ok(KnownInput::of(self.known(input, config)?, self.estimated)))
             .collect();
         let plan = replace_children_if_necessary(Arc::clone(plan), inputs?)?;
         self.rule.optimize(plan, config)

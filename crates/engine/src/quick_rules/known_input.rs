@@ -1,6 +1,6 @@
 //! An operator's input as a leaf.
 
-use super::several_keys::corrected;
+use super::{kept_codes, several_keys};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
@@ -19,18 +19,26 @@ pub(super) struct KnownInput {
     plan: Arc<dyn ExecutionPlan>,
     /// Statistics of all partitions together, once they were asked for.
     statistics: OnceLock<Arc<Statistics>>,
-    /// Whether joins on several keys are estimated by all of them.
-    by_all_keys: bool,
+    /// Whether statistics are estimated better than by DataFusion.
+    estimated: bool,
 }
 
 impl KnownInput {
-    /// `by_all_keys` says whether joins on several keys are estimated by all of them.
-    pub(super) fn of(plan: Arc<dyn ExecutionPlan>, by_all_keys: bool) -> Arc<dyn ExecutionPlan> {
+    /// `estimated` says whether statistics are estimated better than by DataFusion.
+    pub(super) fn of(plan: Arc<dyn ExecutionPlan>, estimated: bool) -> Arc<dyn ExecutionPlan> {
         Arc::new(KnownInput {
             plan,
             statistics: OnceLock::new(),
-            by_all_keys,
+            estimated,
         })
+    }
+}
+
+/// What a leaf stands for; any other plan itself.
+pub(super) fn stood_for(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+    match plan.downcast_ref::<KnownInput>() {
+        Some(known) => stood_for(&known.plan),
+        None => plan,
     }
 }
 
@@ -103,9 +111,11 @@ impl ExecutionPlan for KnownInput {
             return Ok(Arc::clone(known));
         }
         let mut computed = compute()?;
-        if self.by_all_keys {
+        if self.estimated {
             let statistics = Arc::unwrap_or_clone(computed);
-            computed = Arc::new(corrected(self.plan.as_ref(), statistics, args)?);
+            let statistics = kept_codes::corrected(self.plan.as_ref(), statistics);
+            let statistics = several_keys::corrected(self.plan.as_ref(), statistics, args)?;
+            computed = Arc::new(statistics);
         }
         Ok(Arc::clone(self.statistics.get_or_init(|| computed)))
     }

@@ -6,9 +6,12 @@
 //! properties and the statistics of its inputs, and aggregations without any order are leaves to
 //! the steps that sort. A test compares the plans with those of DataFusion's own rules.
 //!
-//! Join selection may also be given other statistics of joins on several keys ([`several_keys`]).
+//! Join selection may also be given better estimates: of joins on several keys ([`several_keys`]),
+//! and of filters whose conditions the scans have evaluated ([`kept_codes`]), which they do before
+//! it then.
 
 mod by_node;
+mod kept_codes;
 mod known_input;
 mod requirements;
 mod scan_filters;
@@ -17,25 +20,30 @@ mod several_keys;
 use by_node::ByNode;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use requirements::Requirements;
-use scan_filters::ScanFilters;
+use scan_filters::{ScanFilters, ScanHints};
 use std::sync::Arc;
 
 /// Replaces DataFusion's rules by the quick ones.
 ///
-/// `by_all_keys` says whether the sides of joins are chosen by all keys of the joins below.
+/// `estimated` says whether the sides of joins are chosen by better estimates.
 pub(crate) fn replace(
-    rules: &mut [Arc<dyn PhysicalOptimizerRule + Send + Sync>],
-    by_all_keys: bool,
+    rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
+    estimated: bool,
 ) {
     let requirements = Requirements::default();
-    for rule in rules {
+    for rule in rules.iter_mut() {
         let name = rule.name();
         if name == ByNode::NAME {
-            *rule = Arc::new(ByNode::new(Arc::clone(rule), by_all_keys));
+            *rule = Arc::new(ByNode::new(Arc::clone(rule), estimated));
         } else if name == requirements.name() {
             *rule = Arc::new(Requirements::default());
         } else if [ScanFilters::NAME, ScanFilters::DYNAMIC].contains(&name) {
-            *rule = Arc::new(ScanFilters(Arc::clone(rule)));
+            let is_first = name == ScanFilters::NAME && !estimated;
+            *rule = Arc::new(ScanFilters::instead_of(Arc::clone(rule), is_first));
         }
+    }
+    if estimated {
+        let at = rules.iter().position(|rule| rule.name() == ByNode::NAME);
+        rules.insert(at.unwrap_or(0), Arc::new(ScanHints));
     }
 }

@@ -23,7 +23,11 @@ use tierloom_corrections::Walk;
 /// DataFusion's rule that moves filters into scans, run only where there are other scans than those
 /// of placed tables.
 #[derive(Debug)]
-pub(super) struct ScanFilters(pub Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+pub(super) struct ScanFilters {
+    rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
+    /// Whether scans of placed tables take hints now, and did not before.
+    gives_hints: bool,
+}
 
 impl ScanFilters {
     /// The name of DataFusion's rule that this can run.
@@ -32,6 +36,14 @@ impl ScanFilters {
     /// That of the same rule for filters that change while a query runs, which no placed table
     /// takes.
     pub const DYNAMIC: &str = "FilterPushdown(Post)";
+
+    /// Runs `rule` where it has to; `gives_hints` says whether [`ScanHints`] has not run before.
+    pub fn instead_of(
+        rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
+        gives_hints: bool,
+    ) -> Self {
+        ScanFilters { rule, gives_hints }
+    }
 }
 
 impl PhysicalOptimizerRule for ScanFilters {
@@ -41,30 +53,56 @@ impl PhysicalOptimizerRule for ScanFilters {
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if plan.has(&mut |node| Ok(is_other_scan(node)))? {
-            return self.0.optimize(plan, config);
+            return self.rule.optimize(plan, config);
         }
-        if self.name() == Self::DYNAMIC {
-            return Ok(plan);
+        match self.gives_hints {
+            true => hinted(plan),
+            false => Ok(plan),
         }
-        let noted = plan.up(&mut |node| {
-            let filter = node.downcast_ref::<FilterExec>();
-            match filter.and_then(|filter| noted(filter.input(), filter.predicate())) {
-                Some(input) => {
-                    replace_children_if_necessary(node, vec![input?]).map(Transformed::yes)
-                }
-                None => Ok(Transformed::no(node)),
-            }
-        });
-        noted.data()
     }
 
     fn name(&self) -> &str {
-        self.0.name()
+        self.rule.name()
     }
 
     fn schema_check(&self) -> bool {
-        self.0.schema_check()
+        self.rule.schema_check()
     }
+}
+
+/// Gives scans of placed tables their filters as hints before the sides of joins are chosen, which
+/// depends on how many rows pass.
+#[derive(Debug)]
+pub(super) struct ScanHints;
+
+impl PhysicalOptimizerRule for ScanHints {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        hinted(plan)
+    }
+
+    fn name(&self) -> &str {
+        "tierloom_scan_hints"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// `plan`, whose scans of placed tables have the conditions of filters above as hints.
+fn hinted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let hinted = plan.up(&mut |node| {
+        let filter = node.downcast_ref::<FilterExec>();
+        match filter.and_then(|filter| noted(filter.input(), filter.predicate())) {
+            Some(input) => replace_children_if_necessary(node, vec![input?]).map(Transformed::yes),
+            None => Ok(Transformed::no(node)),
+        }
+    });
+    hinted.data()
 }
 
 fn is_other_scan(plan: &Arc<dyn ExecutionPlan>) -> bool {

@@ -189,6 +189,14 @@ impl PlacedScanExec {
         (!filters.is_empty()).then(|| self.with_filters(Arc::new(filters)))
     }
 
+    /// The number of conditions that it knows, and about how many rows they keep if values are
+    /// equally frequent; `None` without any.
+    pub(crate) fn kept_by_hints(&self) -> Option<(usize, f64)> {
+        let shares = self.filters.iter().map(CodeFilter::share);
+        let kept = self.rows as f64 * shares.product::<f64>();
+        (!self.filters.is_empty()).then_some((self.filters.len(), kept))
+    }
+
     /// A scan of the same rows with `filters` and fresh state.
     fn with_filters(&self, filters: Arc<Vec<CodeFilter>>) -> Self {
         PlacedScanExec {
