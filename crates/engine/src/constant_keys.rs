@@ -1,7 +1,8 @@
-//! Group and join keys that a filter has made constant.
+//! Group and join keys that say nothing: a filter has made them constant, or other keys have.
 
 use crate::outer_joins::below_alias;
-use datafusion::common::tree_node::Transformed;
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, Result, ScalarValue};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
@@ -10,9 +11,11 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
+use tierloom_corrections::Walk;
 
 /// Takes group columns and pairs of join keys away that are the same in all rows:
-/// `WHERE d_year = 2000 GROUP BY d_year, item`.
+/// `WHERE d_year = 2000 GROUP BY d_year, item`. Group columns that are computed from others, as in
+/// `GROUP BY address, address - 1`, are computed once per group.
 ///
 /// Fewer keys are quicker to look up, and more of them fit the operators for large tables.
 #[derive(Debug, Default)]
@@ -51,41 +54,80 @@ fn group_by(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     if aggregate.group_expr.len() < 2 || aggregate.group_expr.iter().any(is_set) {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }
-    let constants = aggregate
-        .group_expr
-        .iter()
-        .map(|key| constant(&aggregate.input, key));
-    let mut constants: Vec<Option<ScalarValue>> = constants.collect();
-    if constants.iter().all(Option::is_some) {
+    let keys = aggregate.group_expr.iter();
+    let mut known: Vec<Option<Expr>> = keys
+        .map(|key| constant(&aggregate.input, key).map(|value| Expr::Literal(value, None)))
+        .collect();
+    if known.iter().all(Option::is_some) {
         // Without any group column there would be a group where there are no rows.
-        constants[0] = None;
+        known[0] = None;
     }
-    if constants.iter().all(Option::is_none) {
+    add_computed(&aggregate, &mut known)?;
+    if known.iter().all(Option::is_none) {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }
-    let keys = aggregate.group_expr.iter().zip(&constants);
-    let kept = keys.filter(|(_, constant)| constant.is_none());
+    let keys = aggregate.group_expr.iter().zip(&known);
+    let kept = keys.filter(|(_, known)| known.is_none());
     let kept = kept.map(|(key, _)| key.clone()).collect();
     let groups = Aggregate::try_new(
         Arc::clone(&aggregate.input),
         kept,
         aggregate.aggr_expr.clone(),
     )?;
-    let mut constants = constants.into_iter();
-    let columns =
-        aggregate
-            .schema
-            .iter()
-            .map(|(qualifier, field)| match constants.next().flatten() {
-                Some(value) => {
-                    Expr::Literal(value, None).alias_qualified(qualifier.cloned(), field.name())
-                }
-                None => Expr::Column(Column::new(qualifier.cloned(), field.name())),
-            });
+    let mut known = known.into_iter();
+    let columns = aggregate
+        .schema
+        .iter()
+        .map(|(qualifier, field)| match known.next().flatten() {
+            Some(value) => value.alias_qualified(qualifier.cloned(), field.name()),
+            None => Expr::Column(Column::new(qualifier.cloned(), field.name())),
+        });
     let columns = columns.collect();
     let groups = Arc::new(LogicalPlan::Aggregate(groups));
     let projection = Projection::try_new(columns, groups)?;
     Ok(Transformed::yes(LogicalPlan::Projection(projection)))
+}
+
+/// Adds the keys that are computed from columns which are keys too and not `known`.
+fn add_computed(aggregate: &Aggregate, known: &mut [Option<Expr>]) -> Result<()> {
+    let input = aggregate.input.schema();
+    let keys = aggregate.group_expr.iter().zip(known.iter());
+    let columns: Vec<&Column> = keys
+        .filter(|(_, known)| known.is_none())
+        .filter_map(|(key, _)| key.try_as_col())
+        .filter(|column| {
+            let index = input.maybe_index_of_column(column);
+            index.is_some_and(|index| is_exact(input.field(index).data_type()))
+        })
+        .collect();
+    if columns.is_empty() {
+        return Ok(());
+    }
+    for (key, known) in aggregate.group_expr.iter().zip(known) {
+        let is_column = matches!(key, Expr::Column(_) | Expr::Literal(..));
+        if known.is_some() || is_column || key.is_volatile() {
+            continue;
+        }
+        let mut computed = true;
+        key.each(&mut |part| {
+            computed &= match part {
+                Expr::Column(column) => columns.contains(&column),
+                Expr::ScalarSubquery(_) | Expr::OuterReferenceColumn(..) => false,
+                _ => true,
+            };
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        if computed {
+            *known = Some(key.clone().unalias());
+        }
+    }
+    Ok(())
+}
+
+/// Whether values of this type that are one group are the same. Zeros of both signs and other
+/// values that are equal are not.
+fn is_exact(data_type: &DataType) -> bool {
+    !data_type.is_floating() && !data_type.is_nested()
 }
 
 /// The join without pairs of keys that are the same constant on both sides.
@@ -117,8 +159,7 @@ fn constant(plan: &LogicalPlan, key: &Expr) -> Option<ScalarValue> {
         Expr::Column(column) => {
             let index = plan.schema().maybe_index_of_column(column)?;
             let data_type = plan.schema().field(index).data_type();
-            // Zeros of both signs and other values that are equal are not the same.
-            if data_type.is_floating() || data_type.is_nested() {
+            if !is_exact(data_type) {
                 return None;
             }
             let value = of_column(plan, column)?;

@@ -44,6 +44,7 @@ mod scan;
 mod semi_joins;
 mod session;
 mod shared_subplans;
+mod shifted_sums;
 pub mod stack;
 pub mod star;
 mod star_order;

@@ -20,6 +20,7 @@ use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
 use crate::runtime_filter::RuntimeFilters;
 use crate::semi_joins::SemiJoinsDown;
 use crate::shared_subplans::SharedSubplans;
+use crate::shifted_sums::ShiftedSums;
 use crate::stack;
 use crate::star::{self, EarlyStarJoins, LaterRules, StarJoinRule};
 use crate::star_order::StarJoinOrder;
@@ -611,6 +612,7 @@ fn rules(options: &EngineOptions) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         after("push_down_filter", Arc::new(StarJoinOrder));
         let order = JoinOrder::new(options.join_order.clone());
         after("push_down_filter", Arc::new(order));
+        after(ShiftedSums::AFTER, Arc::new(ShiftedSums));
         after(ConstantKeys::AFTER, Arc::new(ConstantKeys));
         after(AntiJoinsByNulls::AFTER, Arc::new(AntiJoinsByNulls));
         after(SemiJoinsDown::AFTER, Arc::new(SemiJoinsDown));

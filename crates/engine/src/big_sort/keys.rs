@@ -208,7 +208,7 @@ fn of_strings(array: &ArrayRef) -> Result<(Vec<u64>, bool)> {
             return Ok((ascending(array)?, false));
         }
     }
-    let words: ArrayRef = Arc::new(table.into_values());
+    let words: ArrayRef = Arc::new(table.into_values()?);
     let order: UInt32Array = sort_to_indices(&words, None, None)?;
     let mut ranks = vec![0_u64; words.len()];
     for (rank, number) in order.values().iter().enumerate() {

@@ -12,7 +12,7 @@ const INLINE_BYTES: u32 = 12;
 
 /// Bytes from the first row of a batch to the last, to those of its rows, above which a search
 /// through all of them would mostly read other rows.
-const MOST_SPREAD: u64 = 2;
+const MOST_SPREAD: u64 = 16;
 
 /// A pattern of `LIKE` of texts and `%`, of which at least one text is between two `%`.
 #[derive(Debug, Clone)]

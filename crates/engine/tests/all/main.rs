@@ -22,6 +22,7 @@ mod running_windows;
 mod runtime_filters;
 mod semi_joins;
 mod shared_subplans;
+mod shifted_sums;
 mod sorts;
 mod star;
 mod star_limits;

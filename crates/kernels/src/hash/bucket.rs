@@ -30,6 +30,7 @@ impl Bucket {
     pub const SIZE_BYTES: usize = 64;
 
     /// The whole, aligned cache lines of `memory` as buckets. Zeroed memory is empty buckets.
+    #[inline]
     pub fn slice_mut(memory: &mut [u8]) -> &mut [Bucket] {
         // SAFETY: a bucket is plain integers without padding (40 + 20 + 4 bytes), so any bytes are
         // a valid bucket and any bucket is valid bytes.
@@ -37,6 +38,7 @@ impl Bucket {
     }
 
     /// The whole, aligned cache lines of `memory` as buckets.
+    #[inline]
     pub fn slice(memory: &[u8]) -> &[Bucket] {
         // SAFETY: as in `slice_mut`.
         unsafe { memory.align_to::<Bucket>() }.1

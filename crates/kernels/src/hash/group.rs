@@ -24,8 +24,17 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
     /// # Panics
     /// If the number of buckets is not that of the layout.
     pub fn new(layout: Layout, mut memory: M) -> Self {
-        assert_eq!(memory.len(), layout.buckets(), "buckets of the table");
         memory.fill(Bucket::EMPTY);
+        Self::in_zeroed(layout, memory)
+    }
+
+    /// An empty table in `memory`, which has to be zeros; a table in any other memory gives
+    /// arbitrary numbers.
+    ///
+    /// # Panics
+    /// If the number of buckets is not that of the layout.
+    pub fn in_zeroed(layout: Layout, memory: M) -> Self {
+        assert_eq!(memory.len(), layout.buckets(), "buckets of the table");
         Self {
             layout,
             memory,
@@ -63,16 +72,15 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
         keys_of_groups: &mut Vec<u64>,
     ) -> usize {
         let groups = &mut groups[..keys.len()];
+        let mut entries = Entries::of(self);
         for (block, (keys, groups)) in keys.chunks(GROUP).zip(groups.chunks_mut(GROUP)).enumerate()
         {
             let mut homes = [(0, 0); GROUP];
             for (home, key) in homes.iter_mut().zip(keys) {
-                let hash = self.layout.hash(*key);
-                *home = (self.layout.home(hash), passing(hash));
-                crate::prefetch_read(&self.memory, home.0);
+                *home = entries.prefetched(*key);
             }
             for (index, (key, group)) in keys.iter().zip(groups).enumerate() {
-                match self.assign_one(*key, homes[index]) {
+                match entries.assign(*key, homes[index]) {
                     NONE => return block * GROUP + index,
                     assigned => {
                         if assigned as usize == keys_of_groups.len() {
@@ -91,9 +99,7 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
     ///
     /// Needs no entry, so it also works in a full table.
     pub fn skip_number(&mut self) -> u32 {
-        self.groups += 1;
-        self.skipped += 1;
-        (self.groups - 1) as u32
+        Entries::of(self).skip_number()
     }
 
     /// Enters the groups of a smaller table into this empty one; returns whether all fitted.
@@ -102,26 +108,61 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
     /// [`GroupTable::skip_number`] gave, in ascending order.
     pub fn refill(&mut self, keys_of_groups: &[u64], skipped: &[u32]) -> bool {
         let mut skipped = skipped.iter().copied().peekable();
+        let mut entries = Entries::of(self);
         for (group, key) in keys_of_groups.iter().enumerate() {
             if skipped.next_if_eq(&(group as u32)).is_some() {
-                self.skip_number();
+                entries.skip_number();
                 continue;
             }
             if let Some(later) = keys_of_groups.get(group + GROUP) {
-                let home = self.layout.home(self.layout.hash(*later));
-                crate::prefetch_read(&self.memory, home);
+                entries.prefetched(*later);
             }
-            let hash = self.layout.hash(*key);
-            if self.assign_one(*key, (self.layout.home(hash), passing(hash))) == NONE {
+            let hash = entries.layout.hash(*key);
+            let home = (entries.layout.home(hash), passing(hash));
+            if entries.assign(*key, home) == NONE {
                 return false;
             }
         }
         true
     }
+}
+
+/// A table whose memory is looked up once for many keys.
+struct Entries<'t> {
+    layout: &'t Layout,
+    memory: &'t mut [Bucket],
+    groups: &'t mut usize,
+    skipped: &'t mut usize,
+}
+
+impl<'t> Entries<'t> {
+    fn of<M: DerefMut<Target = [Bucket]>>(table: &'t mut GroupTable<M>) -> Self {
+        Entries {
+            layout: &table.layout,
+            memory: &mut table.memory,
+            groups: &mut table.groups,
+            skipped: &mut table.skipped,
+        }
+    }
+
+    /// Where the search for `key` begins, which is being loaded, and its filter bit.
+    #[inline(always)]
+    fn prefetched(&self, key: u64) -> (usize, u32) {
+        let hash = self.layout.hash(key);
+        let home = self.layout.home(hash);
+        crate::prefetch_read(self.memory, home);
+        (home, passing(hash))
+    }
+
+    fn skip_number(&mut self) -> u32 {
+        *self.groups += 1;
+        *self.skipped += 1;
+        (*self.groups - 1) as u32
+    }
 
     /// The group of `key`, a new one if it has none; [`NONE`] if there is no room.
     #[inline(always)]
-    fn assign_one(&mut self, key: u64, (home, bit): (usize, u32)) -> u32 {
+    fn assign(&mut self, key: u64, (home, bit): (usize, u32)) -> u32 {
         let mut at = home;
         for _ in 0..self.layout.segment_buckets() {
             let bucket = &mut self.memory[at];
@@ -131,12 +172,12 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
             if bucket.len() < super::bucket::ENTRIES {
                 // Full by the number of keys, before any segment is: the load factor stays at the
                 // one that lookups are fast with.
-                if self.groups - self.skipped >= self.layout.keys() {
+                if *self.groups - *self.skipped >= self.layout.keys() {
                     return NONE;
                 }
-                let group = self.groups as u32;
+                let group = *self.groups as u32;
                 bucket.push(key, group);
-                self.groups += 1;
+                *self.groups += 1;
                 return group;
             }
             bucket.pass(bit);

@@ -102,12 +102,10 @@ impl KeyCoder {
                 ));
             }
             KeyCoder::Texts(texts) => texts.assign_strings(array, &mut numbers)?,
-            KeyCoder::Bytes(bytes) => match array.data_type() {
-                DataType::Binary => bytes.assign(array.as_binary::<i32>(), &mut numbers)?,
-                DataType::LargeBinary => bytes.assign(array.as_binary::<i64>(), &mut numbers)?,
-                DataType::BinaryView => bytes.assign(array.as_binary_view(), &mut numbers)?,
-                other => return internal_err!("a column of bytes became {other}"),
-            },
+            KeyCoder::Bytes(bytes) => {
+                let views = cast(array, &DataType::BinaryView)?;
+                bytes.assign(views.as_binary_view(), &mut numbers)?;
+            }
         }
         Ok(KeyValues::Numbers(numbers))
     }
@@ -241,12 +239,14 @@ impl KeyCoder {
         }
     }
 
-    pub fn into_decoder(self) -> Decoder {
-        match self {
-            KeyCoder::Texts(texts) => Decoder::Texts(texts.into_values()),
-            KeyCoder::Bytes(bytes) => Decoder::Bytes(bytes.into_values()),
+    /// # Errors
+    /// Arrow's, from making arrays.
+    pub fn into_decoder(self) -> Result<Decoder> {
+        Ok(match self {
+            KeyCoder::Texts(texts) => Decoder::Texts(texts.into_values()?),
+            KeyCoder::Bytes(bytes) => Decoder::Bytes(bytes.into_values()?),
             integers => Decoder::Integers(Box::new(integers)),
-        }
+        })
     }
 }
 

@@ -1,32 +1,32 @@
 //! Maps group keys to dense group numbers and back.
 //!
-//! Columns become codes ([`KeyCoder`]), the codes of a row one or several 64-bit keys ([`levels`]),
+//! Columns become codes ([`KeyCoder`]), the codes of a row one 64-bit key ([`fields`]),
 //! and keys are numbered in batches ([`Numbers`]). Codes have as many bits as the values so far
 //! need and some room. When a batch has values outside, all groups get new codes and keep their
 //! numbers.
 
 use super::codes::{Decoder, KeyCoder, KeyValues};
-use super::layout::{Field, levels};
+use super::layout::{Field, fields};
 use super::numbers::Numbers;
+use super::rows::{HashedRows, RowColumn};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, internal_err};
 use std::ops::Range;
-
-/// Largest code, in bits, of a column that shares several keys with others.
-const MAX_SHARED_BITS: u32 = 32;
 
 /// The groups seen so far, numbered in order of appearance.
 pub(crate) struct Groups {
     types: Vec<DataType>,
     coders: Vec<KeyCoder>,
     /// None before the first batch, and where the only column numbers its values itself.
-    levels: Vec<Level>,
+    packed: Option<Packed>,
     scratch: RowKeys,
+    /// All groups, from where the codes of several columns do not fit one key.
+    rows: Option<Box<HashedRows>>,
 }
 
-/// Numbers keys that are made of codes and of the number that the level before has given.
-struct Level {
+/// Numbers keys that are made of the codes of all columns.
+struct Packed {
     fields: Vec<Field>,
     numbers: Numbers,
 }
@@ -43,15 +43,19 @@ impl Groups {
         Self {
             coders: types.iter().map(KeyCoder::new).collect(),
             types,
-            levels: Vec::new(),
+            packed: None,
             scratch: RowKeys::default(),
+            rows: None,
         }
     }
 
     /// Number of groups.
     pub fn len(&self) -> usize {
-        match (self.levels.last(), &self.coders[..]) {
-            (Some(level), _) => level.numbers.len(),
+        if let Some(rows) = &self.rows {
+            return rows.len();
+        }
+        match (&self.packed, &self.coders[..]) {
+            (Some(packed), _) => packed.numbers.len(),
             (None, [only]) => only.numbers(),
             _ => 0,
         }
@@ -59,8 +63,12 @@ impl Groups {
 
     /// Bytes of tables and keys, for the memory pool.
     pub fn size_bytes(&self) -> usize {
-        let levels = self.levels.iter().map(|level| level.numbers.size_bytes());
-        levels.sum::<usize>() + self.coders.iter().map(KeyCoder::size_bytes).sum::<usize>()
+        if let Some(rows) = &self.rows {
+            return rows.size_bytes();
+        }
+        let packed = self.packed.as_ref();
+        packed.map_or(0, |packed| packed.numbers.size_bytes())
+            + self.coders.iter().map(KeyCoder::size_bytes).sum::<usize>()
     }
 
     /// Writes the group number of each row to `groups`.
@@ -68,13 +76,17 @@ impl Groups {
     /// # Errors
     /// If there are 2^32 groups.
     pub fn assign(&mut self, columns: &[ArrayRef], groups: &mut Vec<usize>) -> Result<()> {
+        if let Some(rows) = &mut self.rows {
+            return rows.assign(columns, groups);
+        }
         let coders = self.coders.iter_mut();
         let values = coders
             .zip(columns)
             .map(|(coder, column)| coder.read(column))
             .collect::<Result<Vec<_>>>()?;
-        if !self.is_direct() && !self.holds(&values) {
-            self.arrange(&values)?;
+        if !self.is_direct() && !self.holds(&values) && !self.arrange(&values)? {
+            let rows = self.hash_rows()?;
+            return rows.assign(columns, groups);
         }
         let coders = self.coders.iter_mut();
         let codes = coders
@@ -98,34 +110,57 @@ impl Groups {
 
     /// Whether there is a code for all these values.
     fn holds(&self, values: &[KeyValues]) -> bool {
-        let mut fields = self.levels.iter().flat_map(|level| &level.fields);
-        !self.levels.is_empty()
-            && fields.all(|f| self.coders[f.column].holds(&values[f.column], f.bits))
+        self.packed.as_ref().is_some_and(|packed| {
+            let mut fields = packed.fields.iter();
+            fields.all(|f| self.coders[f.column].holds(&values[f.column], f.bits))
+        })
     }
 
     /// Numbers rows by their codes; the numbers are in `scratch`.
     fn number(&mut self, codes: &[Vec<u64>]) -> Result<()> {
         let RowKeys { keys, numbers } = &mut self.scratch;
-        numbers.clear();
-        numbers.resize(codes.first().map_or(0, Vec::len), 0);
-        for level in &mut self.levels {
-            keys.clear();
-            keys.extend(numbers.iter().map(|n| u64::from(*n)));
-            for field in &level.fields {
-                let codes = &codes[field.column];
-                keys.iter_mut()
-                    .zip(codes)
-                    .for_each(|(key, code)| *key |= code << field.shift);
-            }
-            level.numbers.assign(keys, numbers)?;
+        keys.clear();
+        keys.resize(codes.first().map_or(0, Vec::len), 0);
+        let Some(packed) = &mut self.packed else {
+            return internal_err!("codes of several columns have no places in a key");
+        };
+        for field in &packed.fields {
+            let codes = codes[field.column].iter();
+            let keys = keys.iter_mut().zip(codes);
+            keys.for_each(|(key, code)| *key |= code << field.shift);
         }
-        Ok(())
+        packed.numbers.assign(keys, numbers)
     }
 
-    /// Gives the columns codes that hold `values` and those of all groups.
-    fn arrange(&mut self, values: &[KeyValues]) -> Result<()> {
+    /// Has rows compared instead of given codes.
+    fn hash_rows(&mut self) -> Result<&mut HashedRows> {
+        let mut rows = Box::new(HashedRows::new(&self.types));
         let groups = self.len();
-        let mut codes = codes_of(&self.levels, self.coders.len(), 0..groups);
+        if groups > 0 {
+            let coders = self.types.iter().map(KeyCoder::new).collect();
+            let coders = std::mem::replace(&mut self.coders, coders);
+            let columns = GroupKeys {
+                groups,
+                types: self.types.clone(),
+                source: KeySource::Codes {
+                    decoders: decoders_of(coders)?,
+                    packed: self.packed.take(),
+                },
+            };
+            let mut numbers = Vec::new();
+            rows.assign(&columns.columns(0..groups)?, &mut numbers)?;
+            if !numbers.iter().copied().eq(0..groups) {
+                return internal_err!("groups got other numbers as rows");
+            }
+        }
+        Ok(self.rows.insert(rows))
+    }
+
+    /// Gives the columns codes that hold `values` and those of all groups; false if one key cannot
+    /// hold the codes of several columns.
+    fn arrange(&mut self, values: &[KeyValues]) -> Result<bool> {
+        let groups = self.len();
+        let mut codes = codes_of(self.packed.as_ref(), self.coders.len(), 0..groups);
         let old: Vec<Vec<Option<i64>>> = self
             .coders
             .iter()
@@ -133,19 +168,16 @@ impl Groups {
             .map(|(coder, codes)| codes.iter().map(|code| coder.integer(*code)).collect())
             .collect();
         let ranges: Vec<Option<(i64, i64)>> = old.iter().map(|old| range_of(old)).collect();
-        let needed = self.narrow(values, &ranges);
+        let Some(needed) = self.narrow(values, &ranges) else {
+            return Ok(false);
+        };
         if self.is_direct() {
-            self.levels.clear();
-            return self.coders[0].recode(&old[0], &mut codes[0]);
+            self.packed = None;
+            self.coders[0].recode(&old[0], &mut codes[0])?;
+            return Ok(true);
         }
-        self.levels = levels(&needed)
-            .into_iter()
-            .map(|fields| Level {
-                fields,
-                numbers: Numbers::for_keys(groups),
-            })
-            .collect();
-        for field in self.levels.iter().flat_map(|level| &level.fields) {
+        let fields = fields(&needed);
+        for field in &fields {
             let column = field.column;
             let coder = &mut self.coders[column];
             if let Some(span) = coder.span(&values[column], ranges[column], field.bits) {
@@ -153,6 +185,10 @@ impl Groups {
             }
             coder.recode(&old[column], &mut codes[column])?;
         }
+        self.packed = Some(Packed {
+            fields,
+            numbers: Numbers::for_keys(groups),
+        });
         if groups > 0 {
             self.number(&codes)?;
             let mut numbers = self.scratch.numbers.iter().zip(0..);
@@ -160,37 +196,45 @@ impl Groups {
                 return internal_err!("groups got other numbers with new codes");
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// The bits that each column needs, after columns too wide for one key have become numbers.
-    fn narrow(&mut self, values: &[KeyValues], ranges: &[Option<(i64, i64)>]) -> Vec<u32> {
+    /// The bits that each column needs, after the only one has become numbers if it is too wide;
+    /// `None` if several are.
+    fn narrow(&mut self, values: &[KeyValues], ranges: &[Option<(i64, i64)>]) -> Option<Vec<u32>> {
         let needed = |coders: &[KeyCoder]| -> Vec<u32> {
             let columns = coders.iter().zip(values).zip(ranges);
             columns.map(|((c, v), range)| c.bits(v, *range)).collect()
         };
         let first = needed(&self.coders);
         if first.iter().sum::<u32>() <= 64 {
-            return first;
+            return Some(first);
         }
-        for (coder, bits) in self.coders.iter_mut().zip(first) {
-            if bits > MAX_SHARED_BITS {
-                coder.make_numbers();
-            }
-        }
-        needed(&self.coders)
+        let [only] = &mut self.coders[..] else {
+            return None;
+        };
+        only.make_numbers();
+        Some(needed(&self.coders))
     }
 
     /// The groups, to be converted back to columns.
-    pub(super) fn into_keys(self) -> GroupKeys {
+    ///
+    /// # Errors
+    /// Arrow's, from making arrays.
+    pub(super) fn into_keys(self) -> Result<GroupKeys> {
         let groups = self.len();
-        let decoders = self.coders.into_iter().map(KeyCoder::into_decoder);
-        GroupKeys {
+        let source = match self.rows {
+            Some(rows) => KeySource::Rows(rows.into_columns()?),
+            None => KeySource::Codes {
+                decoders: decoders_of(self.coders)?,
+                packed: self.packed,
+            },
+        };
+        Ok(GroupKeys {
             groups,
             types: self.types,
-            decoders: decoders.collect(),
-            levels: self.levels,
-        }
+            source,
+        })
     }
 }
 
@@ -198,8 +242,15 @@ impl Groups {
 pub(super) struct GroupKeys {
     groups: usize,
     types: Vec<DataType>,
-    decoders: Vec<Decoder>,
-    levels: Vec<Level>,
+    source: KeySource,
+}
+
+enum KeySource {
+    Codes {
+        decoders: Vec<Decoder>,
+        packed: Option<Packed>,
+    },
+    Rows(Vec<RowColumn>),
 }
 
 impl GroupKeys {
@@ -210,34 +261,37 @@ impl GroupKeys {
 
     /// The columns of some groups.
     pub fn columns(&self, groups: Range<usize>) -> Result<Vec<ArrayRef>> {
-        let codes = codes_of(&self.levels, self.decoders.len(), groups);
-        let columns = self.decoders.iter().zip(&codes).zip(&self.types);
-        columns
-            .map(|((decoder, codes), data_type)| decoder.decode(codes, data_type))
-            .collect()
+        match &self.source {
+            KeySource::Codes { decoders, packed } => {
+                let codes = codes_of(packed.as_ref(), decoders.len(), groups);
+                let columns = decoders.iter().zip(&codes).zip(&self.types);
+                columns
+                    .map(|((decoder, codes), data_type)| decoder.decode(codes, data_type))
+                    .collect()
+            }
+            KeySource::Rows(columns) => {
+                let columns = columns.iter().zip(&self.types);
+                columns
+                    .map(|(column, data_type)| column.values(groups.clone(), data_type))
+                    .collect()
+            }
+        }
     }
 }
 
+fn decoders_of(coders: Vec<KeyCoder>) -> Result<Vec<Decoder>> {
+    coders.into_iter().map(KeyCoder::into_decoder).collect()
+}
+
 /// The codes of some groups by column.
-fn codes_of(levels: &[Level], columns: usize, groups: Range<usize>) -> Vec<Vec<u64>> {
-    let numbers = groups.map(|group| group as u64);
-    let mut numbers: Vec<u64> = numbers.collect();
-    if levels.is_empty() {
-        return vec![numbers; columns];
-    }
+fn codes_of(packed: Option<&Packed>, columns: usize, groups: Range<usize>) -> Vec<Vec<u64>> {
+    let Some(packed) = packed else {
+        return vec![groups.map(|group| group as u64).collect(); columns];
+    };
+    let keys = &packed.numbers.keys()[groups];
     let mut codes = vec![Vec::new(); columns];
-    for level in levels.iter().rev() {
-        let keys = level.numbers.keys();
-        numbers
-            .iter_mut()
-            .for_each(|number| *number = keys[*number as usize]);
-        for field in &level.fields {
-            codes[field.column] = numbers.iter().map(|key| field.code(*key)).collect();
-        }
-        // What is left is the number of the level before.
-        numbers
-            .iter_mut()
-            .for_each(|key| *key &= u64::from(u32::MAX));
+    for field in &packed.fields {
+        codes[field.column] = keys.iter().map(|key| field.code(*key)).collect();
     }
     codes
 }
@@ -277,7 +331,7 @@ mod tests {
             groups.assign(&columns, &mut some).unwrap();
             all.extend_from_slice(&some);
         }
-        let keys = groups.into_keys();
+        let keys = groups.into_keys().unwrap();
         let columns = keys.columns(0..keys.len()).unwrap();
         let integer = |column: usize, group| {
             let column = columns[column].as_any();
@@ -353,7 +407,7 @@ mod tests {
         }
         assert_eq!(all[..3], [0, 1, 2]);
         assert_eq!([all[4], all[6]], [0, 1]);
-        let keys = groups.into_keys();
+        let keys = groups.into_keys().unwrap();
         assert_eq!(keys.len(), 5);
         let columns = keys.columns(0..5).unwrap();
         let column = columns[0].as_any().downcast_ref::<Int64Array>().unwrap();
@@ -382,7 +436,7 @@ mod tests {
             let expected: Vec<usize> = rows.map(|row| row % 70_000).collect();
             assert_eq!(numbers, expected);
         }
-        let keys = groups.into_keys();
+        let keys = groups.into_keys().unwrap();
         let columns = keys.columns(69_000..70_000).unwrap();
         let column = columns[0]
             .as_any()

@@ -1,11 +1,6 @@
-//! How the codes of several key columns become 64-bit keys.
+//! How the codes of several key columns become one 64-bit key.
 
-use std::ops::Range;
-
-/// Bits of a number that an earlier level has given.
-const NUMBER_BITS: u32 = 32;
-
-/// Where the code of a column is in the keys of a level.
+/// Where the code of a column is in a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
     pub column: usize,
@@ -19,35 +14,14 @@ impl Field {
     }
 }
 
-/// Fields per level.
-///
-/// A level numbers its keys. The keys of later levels begin with the number that the level before
-/// has given, so the numbers of the last one tell all columns apart.
-pub(super) fn levels(needed: &[u32]) -> Vec<Vec<Field>> {
-    let mut levels = Vec::new();
-    let mut columns = 0..0;
-    let mut used = 0;
-    for (column, bits) in needed.iter().enumerate() {
-        if used + bits > 64 {
-            levels.push(fields(columns.clone(), needed, levels.len()));
-            columns = column..column;
-            used = NUMBER_BITS;
-        }
-        used += bits;
-        columns.end = column + 1;
-    }
-    levels.push(fields(columns, needed, levels.len()));
-    levels
-}
-
-/// The fields of a level, which share the bits that it has left.
-fn fields(columns: Range<usize>, needed: &[u32], level: usize) -> Vec<Field> {
-    let mut shift = if level == 0 { 0 } else { NUMBER_BITS };
-    let used: u32 = needed[columns.clone()].iter().sum();
-    let spare = (64 - shift - used) / columns.len().max(1) as u32;
+/// The fields of columns that need so many bits, at most 64 together, and share those that are left.
+pub(super) fn fields(needed: &[u32]) -> Vec<Field> {
+    let spare = (64 - needed.iter().sum::<u32>()) / needed.len().max(1) as u32;
+    let mut shift = 0;
+    let columns = needed.iter().enumerate();
     columns
-        .map(|column| {
-            let bits = needed[column] + spare;
+        .map(|(column, needed)| {
+            let bits = needed + spare;
             let field = Field {
                 column,
                 shift,
@@ -64,27 +38,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_of_a_level_do_not_overlap_and_hold_what_is_needed() {
+    fn fields_do_not_overlap_and_hold_what_is_needed() {
         for needed in [
             vec![64],
             vec![1, 1],
             vec![20, 20, 20],
             vec![33, 31],
-            vec![32; 5],
-            vec![30, 30, 10, 22, 32, 1],
+            vec![12; 5],
         ] {
-            let mut columns = 0..;
-            for (level, fields) in levels(&needed).iter().enumerate() {
-                let mut next = if level == 0 { 0 } else { NUMBER_BITS };
-                for field in fields {
-                    assert_eq!(Some(field.column), columns.next());
-                    assert_eq!(field.shift, next);
-                    assert!(field.bits >= needed[field.column]);
-                    next += field.bits;
-                }
-                assert!(next <= 64, "{needed:?}");
+            let mut next = 0;
+            let fields = fields(&needed);
+            for (column, field) in fields.iter().enumerate() {
+                assert_eq!((field.column, field.shift), (column, next));
+                assert!(field.bits >= needed[column]);
+                next += field.bits;
             }
-            assert_eq!(columns.next(), Some(needed.len()));
+            assert_eq!(fields.len(), needed.len());
+            assert!(next <= 64, "{needed:?}");
         }
     }
 }

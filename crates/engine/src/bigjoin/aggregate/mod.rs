@@ -9,8 +9,10 @@
 mod codes;
 mod exec;
 mod groups;
+mod kept_views;
 mod layout;
 mod numbers;
+mod rows;
 mod rule;
 mod stream;
 

@@ -2,10 +2,11 @@
 //!
 //! All of them look up whole batches in `kernels::hash::GroupTable`.
 
+use super::kept_views::KeptViews;
 use crate::bigjoin::storage::Storage;
-use arrow::array::builder::{ArrayBuilder, GenericByteViewBuilder};
-use arrow::array::{Array, ArrayAccessor, ArrayRef, AsArray, GenericByteViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray};
 use arrow::buffer::NullBuffer;
+use arrow::compute::cast;
 use arrow::datatypes::{ByteViewType, DataType, StringViewType};
 use datafusion::common::{Result, exec_err, internal_err};
 use foldhash::quality::RandomState;
@@ -39,7 +40,7 @@ impl DerefMut for Buckets {
 fn empty(layout: Layout) -> GroupTable<Buckets> {
     let storage = Storage::zeroed(layout.size_bytes());
     let len = layout.buckets();
-    GroupTable::new(layout, Buckets { storage, len })
+    GroupTable::in_zeroed(layout, Buckets { storage, len })
 }
 
 /// Numbers distinct 64-bit keys in the order of their first appearance.
@@ -251,7 +252,7 @@ fn spread(nulls: &NullBuffer, of_valid: &[u32], of_null: u32, numbers: &mut Vec<
 pub(crate) struct TextNumbers<T: ByteViewType, H = RandomState> {
     numbers: Numbers,
     /// Value by number.
-    values: GenericByteViewBuilder<T>,
+    values: KeptViews<T>,
     null: Option<u32>,
     /// Values whose hash is that of another value.
     same_hash: HashMap<Box<[u8]>, u32>,
@@ -266,7 +267,7 @@ impl<T: ByteViewType, H: BuildHasher + Default> TextNumbers<T, H> {
     pub fn new() -> Self {
         Self {
             numbers: Numbers::new(),
-            values: GenericByteViewBuilder::new(),
+            values: KeptViews::new(),
             null: None,
             same_hash: HashMap::new(),
             hasher: H::default(),
@@ -279,11 +280,14 @@ impl<T: ByteViewType, H: BuildHasher + Default> TextNumbers<T, H> {
     }
 
     pub fn size_bytes(&self) -> usize {
-        self.numbers.size_bytes() + self.values.allocated_size()
+        self.numbers.size_bytes() + self.values.size_bytes()
     }
 
     /// The values by number; NULL where a number is that of NULL.
-    pub fn into_values(mut self) -> GenericByteViewArray<T> {
+    ///
+    /// # Errors
+    /// Arrow's, from making an array.
+    pub fn into_values(self) -> Result<GenericByteViewArray<T>> {
         self.values.finish()
     }
 
@@ -291,11 +295,11 @@ impl<T: ByteViewType, H: BuildHasher + Default> TextNumbers<T, H> {
     ///
     /// # Errors
     /// If the numbers would exceed 32 bits.
-    pub fn assign<'a, A>(&mut self, array: A, numbers: &mut Vec<u32>) -> Result<()>
-    where
-        A: ArrayAccessor<Item = &'a T::Native>,
-        T::Native: 'a,
-    {
+    pub fn assign(
+        &mut self,
+        array: &GenericByteViewArray<T>,
+        numbers: &mut Vec<u32>,
+    ) -> Result<()> {
         let nulls = array.nulls().filter(|n| n.null_count() > 0).cloned();
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.keys.clear();
@@ -312,7 +316,7 @@ impl<T: ByteViewType, H: BuildHasher + Default> TextNumbers<T, H> {
         });
         scratch.keys.extend(keys);
         self.numbers.assign(&scratch.keys, &mut scratch.numbers)?;
-        self.settle(&array, &mut scratch)?;
+        self.settle(array, &mut scratch)?;
         match &nulls {
             None => std::mem::swap(numbers, &mut scratch.numbers),
             Some(nulls) => {
@@ -328,27 +332,26 @@ impl<T: ByteViewType, H: BuildHasher + Default> TextNumbers<T, H> {
     }
 
     /// Keeps the values of new numbers, and gives values with the hash of another one their number.
-    fn settle<'a, A>(&mut self, array: &A, scratch: &mut Scratch) -> Result<()>
-    where
-        A: ArrayAccessor<Item = &'a T::Native>,
-        T::Native: 'a,
-    {
-        let mut strangers = Vec::new();
+    fn settle(&mut self, array: &GenericByteViewArray<T>, scratch: &mut Scratch) -> Result<()> {
         let mut kept = self.values.len();
-        let rows = scratch.rows.iter().zip(&scratch.keys);
-        for (index, ((row, key), number)) in rows.zip(&scratch.numbers).enumerate() {
-            let number = *number as usize;
-            if number == kept {
-                // Numbers are given in the order of rows, so the next one is the smallest new one.
-                self.values.append_value(array.value(*row as usize));
+        for (row, number) in scratch.rows.iter().zip(&scratch.numbers) {
+            // Numbers are given in the order of rows, so the next one is the smallest new one.
+            if *number as usize == kept {
+                self.values
+                    .append_value(array.value(*row as usize).as_ref());
                 kept += 1;
-            } else if key & IS_HASH != 0 {
-                let value: &[u8] = array.value(*row as usize).as_ref();
-                if self.values.get_value(number) != value {
-                    strangers.push(index);
-                }
             }
         }
+        let Scratch {
+            keys,
+            rows,
+            numbers,
+        } = &*scratch;
+        let mut strangers = Vec::new();
+        let is_its_own_key = |index: usize| keys[index] & IS_HASH == 0;
+        let differs = |index| strangers.push(index);
+        self.values
+            .compare(array, rows, numbers, is_its_own_key, differs);
         for index in strangers {
             let value = array.value(scratch.rows[index] as usize);
             let bytes: &[u8] = value.as_ref();
@@ -356,7 +359,7 @@ impl<T: ByteViewType, H: BuildHasher + Default> TextNumbers<T, H> {
                 Some(number) => *number,
                 None => {
                     let number = self.numbers.skip()?;
-                    self.values.append_value(value);
+                    self.values.append_value(bytes);
                     self.same_hash.insert(bytes.into(), number);
                     number
                 }
@@ -372,12 +375,11 @@ impl TextNumbers<StringViewType> {
     /// # Errors
     /// If the numbers would exceed 32 bits, or the array has no strings.
     pub fn assign_strings(&mut self, array: &ArrayRef, numbers: &mut Vec<u32>) -> Result<()> {
-        match array.data_type() {
-            DataType::Utf8 => self.assign(array.as_string::<i32>(), numbers),
-            DataType::LargeUtf8 => self.assign(array.as_string::<i64>(), numbers),
-            DataType::Utf8View => self.assign(array.as_string_view(), numbers),
-            other => internal_err!("a string column became {other}"),
+        if !array.data_type().is_string() {
+            return internal_err!("a string column became {}", array.data_type());
         }
+        let views = cast(array, &DataType::Utf8View)?;
+        self.assign(views.as_string_view(), numbers)
     }
 }
 
@@ -400,7 +402,7 @@ fn short_key(value: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::StringArray;
+    use arrow::array::StringViewArray;
     use std::hash::Hasher;
 
     #[derive(Default)]
@@ -433,13 +435,13 @@ mod tests {
         for start in (0..300).step_by(7) {
             let rows: Vec<_> = (start..start + 7).map(long).collect();
             table
-                .assign(&StringArray::from(rows), &mut numbers)
+                .assign(&StringViewArray::from_iter(rows), &mut numbers)
                 .unwrap();
             all.extend_from_slice(&numbers);
         }
         // NULL, the short string, and three times three long ones.
         assert_eq!(table.len(), 11);
-        let values = table.into_values();
+        let values = table.into_values().unwrap();
         for (row, number) in all.iter().enumerate() {
             let value = values.iter().nth(*number as usize).flatten();
             assert_eq!(value, long(row).as_deref(), "row {row}");

@@ -225,7 +225,7 @@ impl AggregateStream {
         if groups.len() == 0 {
             return Ok(());
         }
-        let keys = groups.into_keys();
+        let keys = groups.into_keys()?;
         let mut values = Vec::new();
         for aggregate in &mut self.aggregates {
             if self.plan.finishes {
