@@ -7,9 +7,9 @@ alternating, from the text of a query to its whole answer. Prints a Markdown tab
 
 FILE of --queries has one query per line; empty lines and lines that begin with -- are left out. In
 a round each engine loads the files into its own tables and runs each query `--warm` times untimed
-and `--repeat` times timed; texts differ by a comment, so that no plan is found in a cache. A ratio
-is the median over the rounds of DuckDB's median divided by Tierloom's of the same round; above 1
-Tierloom is faster. Answers are not compared. Requires DuckDB in the running Python.
+and `--repeat` times timed; texts differ by spaces after the first word, so that no plan is found in
+a cache. A ratio is the median over the rounds of DuckDB's median divided by Tierloom's of the same
+round; above 1 Tierloom is faster. Answers are not compared. Requires DuckDB in the running Python.
 """
 
 import argparse
@@ -57,7 +57,8 @@ def executions(queries, options):
     """Each query as often as it runs in a round, with texts of which no two are the same."""
     for query, text in queries.items():
         for number in range(options.warm + options.repeat):
-            yield query, f"/* {number} */ {text}", number >= options.warm
+            first, _, rest = text.partition(" ")
+            yield query, f"{first}{' ' * (number + 1)}{rest}", number >= options.warm
 
 
 def times_in(said):

@@ -1,28 +1,27 @@
 //! Rows that pass filters on coded columns.
 
-use super::known_input::stood_for;
 use crate::scan::PlacedScanExec;
 use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
 use datafusion::physical_expr::utils::split_conjunction;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::projection::ProjectionExec;
 
 /// The share of rows that DataFusion takes for conditions of which nothing is known.
 const UNKNOWN: f64 = 0.2;
 
-/// The statistics of `plan`, with the rows that its conditions keep if it is a filter of a placed
-/// table.
+/// The statistics of a filter of a placed table, with the rows that its conditions keep.
 ///
 /// DataFusion takes a fifth of all rows for any condition that is no range of numbers: 40,000 of
 /// 200,000 parts of one brand and one kind of container, of which there are 204. The scan has
 /// evaluated the conditions on all values of a column already, so the share of those that pass is
 /// known; conditions count as independent, and values as equally frequent.
-pub(super) fn corrected(plan: &dyn ExecutionPlan, statistics: Statistics) -> Statistics {
-    let filter = plan.downcast_ref::<FilterExec>();
-    let (Some(rows), Some(known)) = (filter.and_then(kept_rows), statistics.num_rows.get_value())
-    else {
+pub(super) fn corrected(
+    filter: &FilterExec,
+    scan: &PlacedScanExec,
+    statistics: Statistics,
+) -> Statistics {
+    let kept = kept_rows(filter, scan);
+    let (Some(rows), Some(known)) = (kept, statistics.num_rows.get_value()) else {
         return statistics;
     };
     if rows == *known {
@@ -48,13 +47,7 @@ pub(super) fn corrected(plan: &dyn ExecutionPlan, statistics: Statistics) -> Sta
 }
 
 /// Rows of a placed table that pass; `None` if none of the conditions is evaluated on codes.
-fn kept_rows(filter: &FilterExec) -> Option<usize> {
-    let mut input = stood_for(filter.input());
-    // As of expressions that a filter has twice and that are computed once.
-    while let Some(projection) = input.downcast_ref::<ProjectionExec>() {
-        input = stood_for(projection.input());
-    }
-    let scan = input.downcast_ref::<PlacedScanExec>()?;
+fn kept_rows(filter: &FilterExec, scan: &PlacedScanExec) -> Option<usize> {
     let (known, rows) = scan.kept_by_hints()?;
     let rows = match split_conjunction(filter.predicate()).len() > known {
         true => rows * UNKNOWN,

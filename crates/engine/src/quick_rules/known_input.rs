@@ -1,10 +1,13 @@
 //! An operator's input as a leaf.
 
 use super::{kept_codes, several_keys};
+use crate::scan::PlacedScanExec;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream,
@@ -34,8 +37,19 @@ impl KnownInput {
     }
 }
 
+/// The filter that `plan` is, and the placed table that it is of.
+fn filtered(plan: &dyn ExecutionPlan) -> Option<(&FilterExec, &PlacedScanExec)> {
+    let filter = plan.downcast_ref::<FilterExec>()?;
+    let mut input = stood_for(filter.input());
+    // As of expressions that a filter has twice and that are computed once.
+    while let Some(projection) = input.downcast_ref::<ProjectionExec>() {
+        input = stood_for(projection.input());
+    }
+    Some((filter, input.downcast_ref::<PlacedScanExec>()?))
+}
+
 /// What a leaf stands for; any other plan itself.
-pub(super) fn stood_for(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+fn stood_for(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
     match plan.downcast_ref::<KnownInput>() {
         Some(known) => stood_for(&known.plan),
         None => plan,
@@ -112,8 +126,10 @@ impl ExecutionPlan for KnownInput {
         }
         let mut computed = compute()?;
         if self.estimated {
-            let statistics = Arc::unwrap_or_clone(computed);
-            let statistics = kept_codes::corrected(self.plan.as_ref(), statistics);
+            let mut statistics = Arc::unwrap_or_clone(computed);
+            if let Some((filter, scan)) = filtered(self.plan.as_ref()) {
+                statistics = kept_codes::corrected(filter, scan, statistics);
+            }
             let statistics = several_keys::corrected(self.plan.as_ref(), statistics, args)?;
             computed = Arc::new(statistics);
         }

@@ -14,7 +14,7 @@ impl Field {
     }
 }
 
-/// The fields of columns that need so many bits, at most 64 together, and share those that are left.
+/// The fields of columns that need so many bits, at most 64 together, with those that are left.
 pub(super) fn fields(needed: &[u32]) -> Vec<Field> {
     let spare = (64 - needed.iter().sum::<u32>()) / needed.len().max(1) as u32;
     let mut shift = 0;

@@ -27,11 +27,11 @@ pub(super) struct HashedRows<H = RandomState> {
     /// Rows whose hash is that of another row.
     same_hash: HashMap<Box<[u8]>, u32>,
     hasher: H,
-    scratch: Scratch,
+    scratch: RowScratch,
 }
 
 #[derive(Default)]
-struct Scratch {
+struct RowScratch {
     hashes: Vec<u64>,
     numbers: Vec<u32>,
     /// All rows of the batch, and the new ones.
@@ -48,7 +48,7 @@ impl<H: BuildHasher + Default> HashedRows<H> {
             columns: types.iter().map(Stored::new).collect(),
             same_hash: HashMap::new(),
             hasher: H::default(),
-            scratch: Scratch::default(),
+            scratch: RowScratch::default(),
         }
     }
 
@@ -67,7 +67,10 @@ impl<H: BuildHasher + Default> HashedRows<H> {
     /// # Errors
     /// If the numbers would exceed 32 bits, or a column has another type.
     pub fn assign(&mut self, columns: &[ArrayRef], numbers: &mut Vec<usize>) -> Result<()> {
-        let values = columns.iter().map(Values::of).collect::<Result<Vec<_>>>()?;
+        let values = columns
+            .iter()
+            .map(BatchColumn::of)
+            .collect::<Result<Vec<_>>>()?;
         let mut scratch = std::mem::take(&mut self.scratch);
         self.hash(&values, columns, &mut scratch.hashes);
         let mut kept = self.len();
@@ -105,24 +108,24 @@ impl<H: BuildHasher + Default> HashedRows<H> {
     }
 
     /// The hashes of all rows.
-    fn hash(&self, values: &[Values], columns: &[ArrayRef], hashes: &mut Vec<u64>) {
+    fn hash(&self, values: &[BatchColumn], columns: &[ArrayRef], hashes: &mut Vec<u64>) {
         let factor = self.hasher.hash_one(1_u64) | 1;
         hashes.clear();
         hashes.resize(columns.first().map_or(0, |c| c.len()), factor >> 1);
         for values in values {
             match values {
-                Values::Integers(values, nulls) => {
+                BatchColumn::Integers(values, nulls) => {
                     let codes = values.iter().map(|value| *value as u64);
                     combine(hashes, factor, codes, nulls.as_ref());
                 }
-                Values::Texts(texts) => combine_views(hashes, factor, texts, &self.hasher),
-                Values::Bytes(bytes) => combine_views(hashes, factor, bytes, &self.hasher),
+                BatchColumn::Texts(texts) => combine_views(hashes, factor, texts, &self.hasher),
+                BatchColumn::Bytes(bytes) => combine_views(hashes, factor, bytes, &self.hasher),
             }
         }
     }
 
     /// The number of a row that differs from the one with its hash.
-    fn of_same_hash(&mut self, values: &[Values], row: usize) -> Result<u32> {
+    fn of_same_hash(&mut self, values: &[BatchColumn], row: usize) -> Result<u32> {
         let mut bytes = Vec::new();
         values.iter().for_each(|v| v.write(row, &mut bytes));
         if let Some(number) = self.same_hash.get(bytes.as_slice()) {
@@ -171,36 +174,38 @@ impl RowColumn {
 }
 
 /// A batch of one column.
-enum Values {
+enum BatchColumn {
     Integers(Vec<i64>, Option<NullBuffer>),
     Texts(GenericByteViewArray<StringViewType>),
     Bytes(GenericByteViewArray<BinaryViewType>),
 }
 
-impl Values {
+impl BatchColumn {
     fn of(array: &ArrayRef) -> Result<Self> {
         let data_type = array.data_type();
         if is_integer_like(data_type) {
             let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
-            return Ok(Values::Integers(integers(array)?, nulls.cloned()));
+            return Ok(BatchColumn::Integers(integers(array)?, nulls.cloned()));
         }
         Ok(match data_type.is_string() {
-            true => Values::Texts(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
-            false => Values::Bytes(cast(array, &DataType::BinaryView)?.as_binary_view().clone()),
+            true => BatchColumn::Texts(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
+            false => {
+                BatchColumn::Bytes(cast(array, &DataType::BinaryView)?.as_binary_view().clone())
+            }
         })
     }
 
     /// Appends a value so that other values, and those of further columns, give other bytes.
     fn write(&self, row: usize, bytes: &mut Vec<u8>) {
         let text = match self {
-            Values::Integers(values, nulls) => {
+            BatchColumn::Integers(values, nulls) => {
                 let valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
                 bytes.push(u8::from(valid));
                 let value = if valid { values[row] } else { 0 };
                 return bytes.extend_from_slice(&value.to_le_bytes());
             }
-            Values::Texts(texts) => texts.is_valid(row).then(|| texts.value(row).as_bytes()),
-            Values::Bytes(values) => values.is_valid(row).then(|| values.value(row)),
+            BatchColumn::Texts(texts) => texts.is_valid(row).then(|| texts.value(row).as_bytes()),
+            BatchColumn::Bytes(values) => values.is_valid(row).then(|| values.value(row)),
         };
         bytes.push(u8::from(text.is_some()));
         let text = text.unwrap_or_default();
@@ -234,27 +239,27 @@ impl Stored {
         }
     }
 
-    fn append(&mut self, values: &Values, rows: &[u32]) {
+    fn append(&mut self, values: &BatchColumn, rows: &[u32]) {
         match (self, values) {
-            (Stored::Integers(stored), Values::Integers(values, nulls)) => {
+            (Stored::Integers(stored), BatchColumn::Integers(values, nulls)) => {
                 stored.append(values, nulls.as_ref(), rows);
             }
-            (Stored::Texts(stored), Values::Texts(texts)) => stored.append(texts, rows),
-            (Stored::Bytes(stored), Values::Bytes(bytes)) => stored.append(bytes, rows),
+            (Stored::Texts(stored), BatchColumn::Texts(texts)) => stored.append(texts, rows),
+            (Stored::Bytes(stored), BatchColumn::Bytes(bytes)) => stored.append(bytes, rows),
             _ => unreachable!("the values of a column have one type"),
         }
     }
 
     /// Marks the rows whose value is not that of their number. `rows` are all of them.
-    fn compare(&self, values: &Values, rows: &[u32], numbers: &[u32], differs: &mut [bool]) {
+    fn compare(&self, values: &BatchColumn, rows: &[u32], numbers: &[u32], differs: &mut [bool]) {
         match (self, values) {
-            (Stored::Integers(stored), Values::Integers(values, nulls)) => {
+            (Stored::Integers(stored), BatchColumn::Integers(values, nulls)) => {
                 stored.compare(values, nulls.as_ref(), numbers, differs);
             }
-            (Stored::Texts(stored), Values::Texts(texts)) => {
+            (Stored::Texts(stored), BatchColumn::Texts(texts)) => {
                 stored.compare(texts, rows, numbers, |_| false, |row| differs[row] = true);
             }
-            (Stored::Bytes(stored), Values::Bytes(bytes)) => {
+            (Stored::Bytes(stored), BatchColumn::Bytes(bytes)) => {
                 stored.compare(bytes, rows, numbers, |_| false, |row| differs[row] = true);
             }
             _ => unreachable!("the values of a column have one type"),
@@ -402,7 +407,7 @@ mod tests {
                 1 => Some(format!("a short {name}")[..9].to_owned()),
                 of => Some(format!("a {name} that no view holds {of}")),
             };
-            let number = (row % 3 > 0).then_some((row % 3) as i64 - 1);
+            let number = [None, Some(0), Some(1)][row % 3];
             (number, long("text", row % 4), long("value", row / 4 % 5))
         };
         let (mut numbers, mut all) = (Vec::new(), Vec::new());
