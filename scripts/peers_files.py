@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 from golden_tpc import ROOT
-from peers_tpc import geometric_mean, ratio, row, slower
+from peers_tpc import duckdb_beside, geometric_mean, ratio, row, slower
 
 TIMING = re.compile(r"parse\+plan ([\d.]+) (\S+), execute ([\d.]+) (\S+),")
 MILLISECONDS = {"ns": 1e-6, "µs": 1e-3, "ms": 1, "s": 1e3}
@@ -117,12 +117,7 @@ def report(queries, options, version, times):
 
 def main():
     options = arguments()
-    try:
-        import duckdb
-    except ImportError:
-        sys.exit("needs DuckDB: python3 -m pip install duckdb, in a virtual environment")
-    if not options.tierloom.exists():
-        sys.exit(f"{options.tierloom} is not there; build it with cargo build --release, or name it with --tierloom")
+    duckdb = duckdb_beside(options.tierloom)
     queries = queries_of(options.queries.read_text())
     if not queries:
         sys.exit(f"{options.queries}: expected a query per line, found none")

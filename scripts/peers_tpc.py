@@ -91,6 +91,17 @@ def samples_of(records):
     return [(r["engine"], r["query"], r["text_ms"]["values"], r["time_ms"]["values"]) for r in queries]
 
 
+def duckdb_beside(tierloom):
+    """DuckDB's module; ends the program if it or the binary is not there."""
+    try:
+        import duckdb
+    except ImportError:
+        sys.exit("needs DuckDB: python3 -m pip install duckdb, in a virtual environment")
+    if not tierloom.exists():
+        sys.exit(f"{tierloom} is not there; build it with cargo build --release, or name it with --tierloom")
+    return duckdb
+
+
 def duckdb_times(connection, text, repeat):
     connection.execute(text).fetchall()
     times = []
@@ -189,12 +200,7 @@ def slower(engine, ratios):
 
 def main():
     options = arguments()
-    try:
-        import duckdb
-    except ImportError:
-        sys.exit("needs DuckDB: python3 -m pip install duckdb, in a virtual environment")
-    if not options.tierloom.exists():
-        sys.exit(f"{options.tierloom} is not there; build it with cargo build --release, or name it with --tierloom")
+    duckdb = duckdb_beside(options.tierloom)
     kept = {}
     for benchmark in options.benchmarks:
         times = measure(benchmark, options, duckdb)

@@ -112,7 +112,8 @@ fn add_computed(aggregate: &Aggregate, known: &mut [Option<Expr>]) -> Result<()>
         key.each(&mut |part| {
             computed &= match part {
                 Expr::Column(column) => columns.contains(&column),
-                Expr::ScalarSubquery(_) | Expr::OuterReferenceColumn(..) => false,
+                Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) => false,
+                Expr::OuterReferenceColumn(..) => false,
                 _ => true,
             };
             Ok(TreeNodeRecursion::Continue)

@@ -7,8 +7,7 @@
 //! the steps that sort. A test compares the plans with those of DataFusion's own rules.
 //!
 //! Join selection may also be given better estimates: of joins on several keys ([`several_keys`]),
-//! and of filters whose conditions the scans have evaluated ([`kept_codes`]), which they do before
-//! it then.
+//! and of filters ([`kept_codes`]), whose conditions scans then evaluate on codes before it.
 
 mod by_node;
 mod kept_codes;
