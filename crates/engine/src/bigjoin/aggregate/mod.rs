@@ -12,6 +12,8 @@ mod groups;
 mod kept_views;
 mod layout;
 mod numbers;
+#[cfg(test)]
+mod one_hash;
 mod rows;
 mod rule;
 mod stream;

@@ -401,26 +401,9 @@ fn short_key(value: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::one_hash::Same;
     use super::*;
     use arrow::array::StringViewArray;
-    use std::hash::Hasher;
-
-    #[derive(Default)]
-    struct Same;
-
-    impl BuildHasher for Same {
-        type Hasher = Self;
-        fn build_hasher(&self) -> Self {
-            Self
-        }
-    }
-
-    impl Hasher for Same {
-        fn write(&mut self, _: &[u8]) {}
-        fn finish(&self) -> u64 {
-            17
-        }
-    }
 
     #[test]
     fn long_strings_with_the_same_hash_stay_apart() {

@@ -375,27 +375,9 @@ fn folded(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::one_hash::Same;
     use super::*;
     use arrow::array::{BinaryArray, Int64Array, StringArray};
-    use std::hash::Hasher;
-
-    /// Gives all bytes the same hash.
-    #[derive(Default)]
-    struct Same;
-
-    impl BuildHasher for Same {
-        type Hasher = Self;
-        fn build_hasher(&self) -> Self {
-            Self
-        }
-    }
-
-    impl Hasher for Same {
-        fn write(&mut self, _: &[u8]) {}
-        fn finish(&self) -> u64 {
-            17
-        }
-    }
 
     #[test]
     fn rows_with_the_same_hash_stay_apart() {
