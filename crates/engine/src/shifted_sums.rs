@@ -17,6 +17,9 @@ const FEWEST: usize = 3;
 
 /// Makes `sum(x), sum(x + 1), sum(x + 2)` of one sum and one count: `sum(x) + 2 * count(x)`.
 ///
+/// DataFusion does the same for its own `sum`, but not for one that has errors where that wraps
+/// around, and `count(x)` beside it gives two columns of one name.
+///
 /// Only of integers of up to 32 bits, widened to 64, and shifts of up to 32: neither the sum nor
 /// the product can leave 64 bits with fewer than 2^31 rows, so what is an error stays one.
 #[derive(Debug, Default)]

@@ -37,12 +37,9 @@ pub(crate) fn replace(
         } else if name == requirements.name() {
             *rule = Arc::new(Requirements::default());
         } else if [ScanFilters::NAME, ScanFilters::DYNAMIC].contains(&name) {
-            let is_first = name == ScanFilters::NAME && !estimated;
-            *rule = Arc::new(ScanFilters::instead_of(Arc::clone(rule), is_first));
+            *rule = Arc::new(ScanFilters(Arc::clone(rule)));
         }
     }
-    if estimated {
-        let at = rules.iter().position(|rule| rule.name() == ByNode::NAME);
-        rules.insert(at.unwrap_or(0), Arc::new(ScanHints));
-    }
+    let at = rules.iter().position(|rule| rule.name() == ByNode::NAME);
+    rules.insert(at.unwrap_or(0), Arc::new(ScanHints));
 }

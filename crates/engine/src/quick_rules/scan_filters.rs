@@ -23,11 +23,7 @@ use tierloom_corrections::Walk;
 /// DataFusion's rule that moves filters into scans, run only where there are other scans than those
 /// of placed tables.
 #[derive(Debug)]
-pub(super) struct ScanFilters {
-    rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
-    /// Whether scans of placed tables take hints now, and did not before.
-    gives_hints: bool,
-}
+pub(super) struct ScanFilters(pub Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
 impl ScanFilters {
     /// The name of DataFusion's rule that this can run.
@@ -36,14 +32,6 @@ impl ScanFilters {
     /// That of the same rule for filters that change while a query runs, which no placed table
     /// takes.
     pub const DYNAMIC: &str = "FilterPushdown(Post)";
-
-    /// Runs `rule` where it has to; `gives_hints` says whether [`ScanHints`] has not run before.
-    pub fn instead_of(
-        rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
-        gives_hints: bool,
-    ) -> Self {
-        ScanFilters { rule, gives_hints }
-    }
 }
 
 impl PhysicalOptimizerRule for ScanFilters {
@@ -53,20 +41,18 @@ impl PhysicalOptimizerRule for ScanFilters {
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if plan.has(&mut |node| Ok(is_other_scan(node)))? {
-            return self.rule.optimize(plan, config);
+            return self.0.optimize(plan, config);
         }
-        match self.gives_hints {
-            true => hinted(plan),
-            false => Ok(plan),
-        }
+        // Scans of placed tables have their hints already.
+        Ok(plan)
     }
 
     fn name(&self) -> &str {
-        self.rule.name()
+        self.0.name()
     }
 
     fn schema_check(&self) -> bool {
-        self.rule.schema_check()
+        self.0.schema_check()
     }
 }
 

@@ -5,7 +5,7 @@
 //! -0.0 are one value; NaNs of different bit patterns are different values.
 
 use super::NotFused;
-use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, UInt64Array};
+use arrow::array::{Array, ArrayRef, AsArray, MAX_INLINE_VIEW_LEN, UInt32Array, UInt64Array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
@@ -17,9 +17,6 @@ use std::sync::Arc;
 
 /// Rows whose hashes are compared before those of all rows are.
 const SAMPLE_ROWS: usize = 256;
-
-/// Bytes of the longest string that is in its view.
-const INLINE: u32 = 12;
 
 /// The distinct rows of some columns, numbered in order of appearance.
 pub(super) struct Distinct {
@@ -164,12 +161,12 @@ fn by_text(column: &ArrayRef) -> Option<(Vec<u32>, Vec<u32>)> {
         DataType::Utf8View => {
             let texts = column.as_string_view();
             // Short strings are in their views, which are equal if they are.
-            Some(
-                match texts.null_count() == 0 && texts.lengths().all(|length| length <= INLINE) {
-                    true => by_value(texts.views().iter()),
-                    false => by_value(texts.iter()),
-                },
-            )
+            let mut lengths = texts.lengths();
+            let is_short = lengths.all(|length| length <= MAX_INLINE_VIEW_LEN);
+            Some(match texts.null_count() == 0 && is_short {
+                true => by_value(texts.views().iter()),
+                false => by_value(texts.iter()),
+            })
         }
         _ => None,
     }

@@ -1,17 +1,15 @@
 //! Patterns, and the rows of arrays that match them.
 
 use arrow::array::{
-    Array, AsArray, BooleanArray, ByteView, GenericStringArray, OffsetSizeTrait, StringViewArray,
+    Array, AsArray, BooleanArray, ByteView, GenericStringArray, MAX_INLINE_VIEW_LEN,
+    OffsetSizeTrait, StringViewArray,
 };
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
 use memchr::memmem::Finder;
 
-/// Bytes of the longest string that is in its view.
-const INLINE_BYTES: u32 = 12;
-
-/// Bytes from the first row of a batch to the last, to those of its rows, above which a search
-/// through all of them would mostly read other rows.
+/// Bytes from the first row of a batch to the last, to those of its rows, up to which one search
+/// through all of them is quicker than one per row, each of which begins at other cache lines.
 const MOST_SPREAD: u64 = 16;
 
 /// A pattern of `LIKE` of texts and `%`, of which at least one text is between two `%`.
@@ -88,7 +86,7 @@ impl Pattern {
         BooleanBuffer::collect_bool(array.len(), |row| {
             let view = ByteView::from(views[row]);
             let length = view.length as usize;
-            let matches = match view.length <= INLINE_BYTES {
+            let matches = match view.length <= MAX_INLINE_VIEW_LEN {
                 true => self.matches(&views[row].to_le_bytes()[4..4 + length]),
                 false => search.matches(view.offset as usize, view.offset as usize + length),
             };
@@ -118,7 +116,7 @@ impl Pattern {
 /// `None` unless the rows follow each other in one buffer, and most of the stretch is theirs.
 fn stretch(array: &StringViewArray) -> Option<(&[u8], usize)> {
     let views = array.views().iter().map(|view| ByteView::from(*view));
-    let mut long = views.filter(|view| view.length > INLINE_BYTES);
+    let mut long = views.filter(|view| view.length > MAX_INLINE_VIEW_LEN);
     let after = |view: &ByteView| u64::from(view.offset) + u64::from(view.length);
     let Some(first) = long.next() else {
         return Some((&[], 0));

@@ -117,9 +117,7 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
             if let Some(later) = keys_of_groups.get(group + GROUP) {
                 entries.prefetched(*later);
             }
-            let hash = entries.layout.hash(*key);
-            let home = (entries.layout.home(hash), passing(hash));
-            if entries.assign(*key, home) == NONE {
+            if entries.assign(*key, entries.home(*key)) == NONE {
                 return false;
             }
         }
@@ -145,13 +143,19 @@ impl<'t> Entries<'t> {
         }
     }
 
-    /// Where the search for `key` begins, which is being loaded, and its filter bit.
+    /// Where the search for `key` begins, and its filter bit.
+    #[inline(always)]
+    fn home(&self, key: u64) -> (usize, u32) {
+        let hash = self.layout.hash(key);
+        (self.layout.home(hash), passing(hash))
+    }
+
+    /// [`Self::home`], which is being loaded.
     #[inline(always)]
     fn prefetched(&self, key: u64) -> (usize, u32) {
-        let hash = self.layout.hash(key);
-        let home = self.layout.home(hash);
-        crate::prefetch_read(self.memory, home);
-        (home, passing(hash))
+        let home = self.home(key);
+        crate::prefetch_read(self.memory, home.0);
+        home
     }
 
     fn skip_number(&mut self) -> u32 {

@@ -134,22 +134,14 @@ impl Groups {
 
     /// Has rows compared instead of given codes.
     fn hash_rows(&mut self) -> Result<&mut HashedRows> {
-        let mut rows = Box::new(HashedRows::new(&self.types));
         let groups = self.len();
+        let mut rows = Box::new(HashedRows::new(&self.types));
+        let coded = std::mem::replace(self, Groups::new(self.types.clone()));
         if groups > 0 {
-            let coders = self.types.iter().map(KeyCoder::new).collect();
-            let coders = std::mem::replace(&mut self.coders, coders);
-            let columns = GroupKeys {
-                groups,
-                types: self.types.clone(),
-                source: KeySource::Codes {
-                    decoders: decoders_of(coders)?,
-                    packed: self.packed.take(),
-                },
-            };
             let mut numbers = Vec::new();
-            rows.assign(&columns.columns(0..groups)?, &mut numbers)?;
-            if !numbers.iter().copied().eq(0..groups) {
+            let columns = coded.into_keys()?.columns(0..groups)?;
+            rows.assign(&columns, &mut numbers)?;
+            if !numbers.into_iter().eq(0..groups) {
                 return internal_err!("groups got other numbers as rows");
             }
         }
@@ -226,7 +218,8 @@ impl Groups {
         let source = match self.rows {
             Some(rows) => KeySource::Rows(rows.into_columns()?),
             None => KeySource::Codes {
-                decoders: decoders_of(self.coders)?,
+                decoders: (self.coders.into_iter().map(KeyCoder::into_decoder))
+                    .collect::<Result<_>>()?,
                 packed: self.packed,
             },
         };
@@ -277,10 +270,6 @@ impl GroupKeys {
             }
         }
     }
-}
-
-fn decoders_of(coders: Vec<KeyCoder>) -> Result<Vec<Decoder>> {
-    coders.into_iter().map(KeyCoder::into_decoder).collect()
 }
 
 /// The codes of some groups by column.

@@ -1,15 +1,12 @@
 //! Strings or byte strings by number, and the comparison of a batch with them.
 
 use arrow::array::builder::make_view;
-use arrow::array::{Array, ByteView, GenericByteViewArray};
+use arrow::array::{Array, ByteView, GenericByteViewArray, MAX_INLINE_VIEW_LEN};
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::ByteViewType;
 use datafusion::common::Result;
 use std::marker::PhantomData;
 use tierloom_kernels::prefetch_read;
-
-/// Longest value that a view holds itself, bytes.
-pub(super) const INLINE_BYTES: u32 = 12;
 
 /// In place of the view of a NULL: no value is as long as its length says.
 const NULL_VIEW: u128 = u128::MAX;
@@ -52,7 +49,7 @@ impl<T: ByteViewType> KeptViews<T> {
     }
 
     pub fn append_value(&mut self, value: &[u8]) {
-        if value.len() <= INLINE_BYTES as usize {
+        if value.len() <= MAX_INLINE_VIEW_LEN as usize {
             return self.views.push(make_view(value, 0, 0));
         }
         let has_room = |block: &&mut Vec<u8>| block.capacity() - block.len() >= value.len();
@@ -87,33 +84,32 @@ impl<T: ByteViewType> KeptViews<T> {
         &self.blocks[view.buffer_index as usize][start..start + length]
     }
 
-    /// Calls `differs` with the position of each of `rows` whose value is not that of its number,
-    /// but for positions of which `is_same` says that it is.
+    /// Calls `differs` with the position of each of `numbers` whose value is not that of the row at
+    /// this position; `row_of` gives `None` where it is known to be.
     pub fn compare(
         &self,
         array: &GenericByteViewArray<T>,
-        rows: &[u32],
         numbers: &[u32],
-        is_same: impl Fn(usize) -> bool,
+        row_of: impl Fn(usize) -> Option<usize>,
         mut differs: impl FnMut(usize),
     ) {
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         let views = array.views();
         let mut long = Vec::with_capacity(TOGETHER);
-        for start in (0..rows.len()).step_by(TOGETHER) {
-            let end = rows.len().min(start + TOGETHER);
-            let some = &numbers[start..end];
+        for (chunk, some) in numbers.chunks(TOGETHER).enumerate() {
             for number in some {
                 prefetch_read(&self.views, *number as usize);
             }
-            for (at, number) in (start..).zip(some).filter(|(at, _)| !is_same(*at)) {
-                let row = rows[at] as usize;
+            for (at, number) in (chunk * TOGETHER..).zip(some) {
+                let Some(row) = row_of(at) else {
+                    continue;
+                };
                 let (stored, view) = (self.views[*number as usize], views[row]);
                 if nulls.is_some_and(|nulls| nulls.is_null(row)) {
                     if stored != NULL_VIEW {
                         differs(at);
                     }
-                } else if view_bytes(view) <= INLINE_BYTES {
+                } else if view_bytes(view) <= MAX_INLINE_VIEW_LEN {
                     if stored != view {
                         differs(at);
                     }
@@ -123,11 +119,11 @@ impl<T: ByteViewType> KeptViews<T> {
                 } else {
                     let bytes = self.long(stored);
                     prefetch_read(bytes, 0);
-                    long.push((at, bytes));
+                    long.push((at, row, bytes));
                 }
             }
-            for (at, bytes) in long.drain(..) {
-                let value: &[u8] = array.value(rows[at] as usize).as_ref();
+            for (at, row, bytes) in long.drain(..) {
+                let value: &[u8] = array.value(row).as_ref();
                 if value != bytes {
                     differs(at);
                 }

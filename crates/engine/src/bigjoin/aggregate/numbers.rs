@@ -229,6 +229,17 @@ impl IntegerNumbers {
     }
 }
 
+/// The positions in `numbers` of those that were new, where `kept` were given before.
+pub(super) fn new_among(numbers: &[u32], kept: usize) -> impl Iterator<Item = usize> {
+    // Numbers are given in the order of rows, so the next one is the smallest new one.
+    let mut next = kept;
+    numbers.iter().enumerate().filter_map(move |(at, number)| {
+        let is_new = *number as usize == next;
+        next += usize::from(is_new);
+        is_new.then_some(at)
+    })
+}
+
 fn number_of_null(table: &mut Numbers, null: &mut Option<u32>) -> Result<u32> {
     Ok(match *null {
         Some(number) => number,
@@ -333,14 +344,9 @@ impl<T: ByteViewType, H: BuildHasher + Default> TextNumbers<T, H> {
 
     /// Keeps the values of new numbers, and gives values with the hash of another one their number.
     fn settle(&mut self, array: &GenericByteViewArray<T>, scratch: &mut Scratch) -> Result<()> {
-        let mut kept = self.values.len();
-        for (row, number) in scratch.rows.iter().zip(&scratch.numbers) {
-            // Numbers are given in the order of rows, so the next one is the smallest new one.
-            if *number as usize == kept {
-                self.values
-                    .append_value(array.value(*row as usize).as_ref());
-                kept += 1;
-            }
+        for at in new_among(&scratch.numbers, self.values.len()) {
+            let row = scratch.rows[at] as usize;
+            self.values.append_value(array.value(row).as_ref());
         }
         let Scratch {
             keys,
@@ -348,10 +354,10 @@ impl<T: ByteViewType, H: BuildHasher + Default> TextNumbers<T, H> {
             numbers,
         } = &*scratch;
         let mut strangers = Vec::new();
-        let is_its_own_key = |index: usize| keys[index] & IS_HASH == 0;
+        // Short values are their own keys.
+        let row_of = |index: usize| (keys[index] & IS_HASH != 0).then(|| rows[index] as usize);
         let differs = |index| strangers.push(index);
-        self.values
-            .compare(array, rows, numbers, is_its_own_key, differs);
+        self.values.compare(array, numbers, row_of, differs);
         for index in strangers {
             let value = array.value(scratch.rows[index] as usize);
             let bytes: &[u8] = value.as_ref();

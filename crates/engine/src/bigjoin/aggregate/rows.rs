@@ -3,10 +3,10 @@
 //! A row is found by a hash of all its columns and then compared, column by column for a whole
 //! batch. Rows with the hash of another one are rare; they are kept as bytes.
 
-use super::kept_views::{INLINE_BYTES, KeptViews, view_bytes};
-use super::numbers::Numbers;
+use super::kept_views::{KeptViews, view_bytes};
+use super::numbers::{Numbers, new_among};
 use crate::bigjoin::integers::{array_of, integers, is_integer_like};
-use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, MAX_INLINE_VIEW_LEN};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
@@ -34,8 +34,6 @@ pub(super) struct HashedRows<H = RandomState> {
 struct RowScratch {
     hashes: Vec<u64>,
     numbers: Vec<u32>,
-    /// All rows of the batch, and the new ones.
-    rows: Vec<u32>,
     new: Vec<u32>,
     differs: Vec<bool>,
 }
@@ -72,31 +70,20 @@ impl<H: BuildHasher + Default> HashedRows<H> {
             .map(BatchColumn::of)
             .collect::<Result<Vec<_>>>()?;
         let mut scratch = std::mem::take(&mut self.scratch);
-        self.hash(&values, columns, &mut scratch.hashes);
-        let mut kept = self.len();
+        let rows = columns.first().map_or(0, |column| column.len());
+        self.hash(&values, rows, &mut scratch.hashes);
+        let kept = self.len();
         self.numbers.assign(&scratch.hashes, &mut scratch.numbers)?;
-        // Numbers are given in the order of rows, so the next one is the smallest new one.
+        let new = new_among(&scratch.numbers, kept);
         scratch.new.clear();
-        for (row, number) in (0..).zip(&scratch.numbers) {
-            if *number as usize == kept {
-                scratch.new.push(row);
-                kept += 1;
-            }
-        }
-        scratch.rows.clear();
-        scratch.rows.extend(0..scratch.numbers.len() as u32);
+        scratch.new.extend(new.map(|row| row as u32));
         scratch.differs.clear();
-        scratch.differs.resize(scratch.numbers.len(), false);
+        scratch.differs.resize(rows, false);
         for (stored, values) in self.columns.iter_mut().zip(&values) {
             stored.append(values, &scratch.new);
-            stored.compare(
-                values,
-                &scratch.rows,
-                &scratch.numbers,
-                &mut scratch.differs,
-            );
+            stored.compare(values, &scratch.numbers, &mut scratch.differs);
         }
-        for row in 0..scratch.differs.len() {
+        for row in 0..rows {
             if scratch.differs[row] {
                 scratch.numbers[row] = self.of_same_hash(&values, row)?;
             }
@@ -108,10 +95,10 @@ impl<H: BuildHasher + Default> HashedRows<H> {
     }
 
     /// The hashes of all rows.
-    fn hash(&self, values: &[BatchColumn], columns: &[ArrayRef], hashes: &mut Vec<u64>) {
+    fn hash(&self, values: &[BatchColumn], rows: usize, hashes: &mut Vec<u64>) {
         let factor = self.hasher.hash_one(1_u64) | 1;
         hashes.clear();
-        hashes.resize(columns.first().map_or(0, |c| c.len()), factor >> 1);
+        hashes.resize(rows, factor >> 1);
         for values in values {
             match values {
                 BatchColumn::Integers(values, nulls) => {
@@ -250,17 +237,17 @@ impl Stored {
         }
     }
 
-    /// Marks the rows whose value is not that of their number. `rows` are all of them.
-    fn compare(&self, values: &BatchColumn, rows: &[u32], numbers: &[u32], differs: &mut [bool]) {
+    /// Marks the rows whose value is not that of their number.
+    fn compare(&self, values: &BatchColumn, numbers: &[u32], differs: &mut [bool]) {
         match (self, values) {
             (Stored::Integers(stored), BatchColumn::Integers(values, nulls)) => {
                 stored.compare(values, nulls.as_ref(), numbers, differs);
             }
             (Stored::Texts(stored), BatchColumn::Texts(texts)) => {
-                stored.compare(texts, rows, numbers, |_| false, |row| differs[row] = true);
+                stored.compare(texts, numbers, Some, |row| differs[row] = true);
             }
             (Stored::Bytes(stored), BatchColumn::Bytes(bytes)) => {
-                stored.compare(bytes, rows, numbers, |_| false, |row| differs[row] = true);
+                stored.compare(bytes, numbers, Some, |row| differs[row] = true);
             }
             _ => unreachable!("the values of a column have one type"),
         }
@@ -357,7 +344,7 @@ fn combine_views<T: ByteViewType>(
 ) {
     let rows = array.views().iter().enumerate();
     let codes = rows.map(|(row, view)| match view_bytes(*view) {
-        ..=INLINE_BYTES => folded(*view as u64 ^ factor, (*view >> 64) as u64 ^ NULL_HASH),
+        ..=MAX_INLINE_VIEW_LEN => folded(*view as u64 ^ factor, (*view >> 64) as u64 ^ NULL_HASH),
         _ if array.is_null(row) => 0,
         _ => {
             let value: &[u8] = array.value(row).as_ref();

@@ -13,7 +13,8 @@
 use crate::EngineError;
 use crate::column::buffer_of;
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BooleanBufferBuilder, make_array, new_empty_array,
+    Array, ArrayData, ArrayRef, AsArray, BooleanBufferBuilder, MAX_INLINE_VIEW_LEN, make_array,
+    new_empty_array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::concat;
@@ -24,9 +25,6 @@ use tierloom_memory::Region;
 
 /// Alignment of the parts of a column: a cache line, and what Arrow recommends.
 const ALIGNMENT_BYTES: usize = 64;
-
-/// Longest string that is stored inside its view.
-const INLINE_BYTES: u32 = 12;
 
 /// Payload bytes per buffer: view offsets have 32 bits, and some readers take them as signed.
 const MOST_PAYLOAD_BYTES: usize = 1 << 30;
@@ -258,7 +256,7 @@ fn for_views(chunk: &ArrayRef, see: &mut dyn FnMut(u128, Option<&[u8]>)) {
         let view = u128::from_le_bytes(*view);
         // The low 32 bits of a view are the length of the string.
         let len = view as u32;
-        if len <= INLINE_BYTES {
+        if len <= MAX_INLINE_VIEW_LEN {
             see(view, None);
             continue;
         }

@@ -8,16 +8,13 @@ use super::{CodeSource, Coded, MOST_LISTED_VALUES, width_for};
 use crate::EngineError;
 use crate::coded::Domain;
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, LargeStringArray, StringArray, StringViewArray,
-    UInt32Array, make_array,
+    Array, ArrayData, ArrayRef, AsArray, LargeStringArray, MAX_INLINE_VIEW_LEN, StringArray,
+    StringViewArray, UInt32Array, make_array,
 };
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, pack};
-
-/// Longest string that is stored inside its view.
-const INLINE_BYTES: usize = 12;
 
 /// Codes that are packed at a time.
 const BLOCK_ROWS: usize = 16 * 1024;
@@ -99,7 +96,11 @@ impl<'a> Interner<'a> {
     fn add(&mut self, word: Option<&'a str>) -> bool {
         let len = word.map_or(0, str::len);
         self.text_bytes += len;
-        self.long_bytes += if len > INLINE_BYTES { len } else { 0 };
+        self.long_bytes += if len > MAX_INLINE_VIEW_LEN as usize {
+            len
+        } else {
+            0
+        };
         match self.number(word) {
             Some(number) => {
                 self.seen.push(number);
