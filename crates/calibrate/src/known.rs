@@ -215,7 +215,7 @@ mod tests {
         let read = known(Some("read"), Asked::Rate, &files, &library()).unwrap();
         assert_eq!(
             read.to_string(),
-            "read: checked on 2 figures: median error 7%, worst 14%"
+            "read: checked on 2 figures: median error 6%, worst 13%"
         );
         let other = known(Some("probe"), Asked::Rate, &files, &library()).unwrap();
         assert!(

@@ -20,7 +20,7 @@ prop_compose! {
 prop_compose! {
     /// A tier with any of its optional numbers present or absent.
     fn rich_tier(name: &'static str)(
-        plain in tier(name), nt in prop::option::of(1.0..600.0), single in prop::option::of(0.05..=1.0), duplex in prop::option::of(0.0..=1.0),
+        plain in tier(name), nt in prop::option::of(1.0..600.0), single in prop::option::of(0.05..=1.0), overload in prop::option::of(0.0..0.5), duplex in prop::option::of(0.0..=1.0),
         own in prop::option::of(0.0..500.0), posted in prop::option::of(10.0..500.0), switch in prop::option::of(0.0..300.0), calm in prop::option::of(0.0..=1.0),
     ) -> Tier {
         Tier {
@@ -28,6 +28,7 @@ prop_compose! {
             loaded_random: calm.map(|part| LoadedLatency { ratio_at_peak: value(1.0 + (plain.loaded.ratio_at_peak.value - 1.0) * part), ..plain.loaded.clone() }),
             nt_write_gbps: nt.map(value),
             random_share: single.map(value),
+            overload_loss: overload.map(value),
             duplex: duplex.map(value),
             ownership_ns: own.map(value),
             write_latency_ns: posted.map(value),
@@ -84,6 +85,25 @@ fn rate(machine: &Machine, phase: &Phase, placement: &Placement, workers: u32) -
         .tuples_per_s
 }
 
+/// The machine without losses by overload, where more demand is never slower.
+fn without_loss(machine: &Machine) -> Machine {
+    let mut machine = machine.clone();
+    machine
+        .tiers
+        .iter_mut()
+        .for_each(|tier| tier.overload_loss = None);
+    machine
+}
+
+/// The least share of its peaks that a tier of this machine keeps under any demand.
+fn least_kept(machine: &Machine) -> f64 {
+    let kept = machine
+        .tiers
+        .iter()
+        .map(|tier| tier.kept_of_peaks(f64::MAX));
+    kept.fold(1.0, f64::min)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -126,9 +146,13 @@ proptest! {
         let t = &mut faster.tiers[tier];
         (t.read_gbps, t.write_gbps) = (value(t.read_gbps.value * factor), value(t.write_gbps.value * factor));
         prop_assert!(rate(&faster, &p, &split(dram), workers) >= before * (1.0 - 1e-9));
-        let mut nearer = m;
-        nearer.tiers[tier].idle_latency_ns = value(nearer.tiers[tier].idle_latency_ns.value / factor);
-        prop_assert!(rate(&nearer, &p, &split(dram), workers) >= before * (1.0 - 1e-9));
+        // Workers that wait less ask for more.
+        for (m, least) in [(without_loss(&m), 1.0), (m.clone(), least_kept(&m))] {
+            let mut nearer = m.clone();
+            nearer.tiers[tier].idle_latency_ns = value(nearer.tiers[tier].idle_latency_ns.value / factor);
+            let (before, after) = (rate(&m, &p, &split(dram), workers), rate(&nearer, &p, &split(dram), workers));
+            prop_assert!(after >= before * least * (1.0 - 1e-9));
+        }
     }
 
     #[test]
@@ -136,7 +160,10 @@ proptest! {
         // Places that are written in turn share each core's cache and TLB, so there more workers
         // per core may be slower.
         prop_assume!(p.accesses.iter().all(|a| !matches!(a.pattern, Pattern::Scatter { .. })));
-        prop_assert!(rate(&m, &p, &split(dram), workers + 1) >= rate(&m, &p, &split(dram), workers) * (1.0 - 1e-9));
+        for (m, least) in [(without_loss(&m), 1.0), (m.clone(), least_kept(&m))] {
+            let (fewer, more) = (rate(&m, &p, &split(dram), workers), rate(&m, &p, &split(dram), workers + 1));
+            prop_assert!(more >= fewer * least * (1.0 - 1e-9));
+        }
     }
 
     #[test]
@@ -160,6 +187,9 @@ proptest! {
     #[test]
     fn switching_a_cost_off_never_slows_down(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..200) {
         let with = |m: &Machine, terms| solve(m, &p, &split(dram), workers, &Options { terms, ..Options::default() }).unwrap().tuples_per_s;
+        prop_assert!(with(&m, Terms::without("overload").unwrap()) >= with(&m, Terms::default()) * (1.0 - 1e-9));
+        // Without the cost workers ask for more, which may cost more than it gains.
+        let m = without_loss(&m);
         // With a second curve for single lines a smaller load has a larger part of streams, whose
         // latency grows more. Where growth is steepest at low load (exponents below 1) that can
         // cost more than the smaller load gains: 4% was seen.
@@ -187,7 +217,7 @@ proptest! {
         prop_assert!(shared.tuples_per_s <= alone.tuples_per_s * (1.0 + 1e-9));
         prop_assert!(shared.tiers.iter().all(|t| t.utilisation <= 1.0));
         // With a flat curve, nothing but the tier's share can be lost.
-        let mut flat = m.clone();
+        let mut flat = without_loss(&m);
         (flat.tiers[1].loaded.ratio_at_peak, flat.tiers[1].loaded_random) = (value(1.0), None);
         let rate = |options: &Options| solve(&flat, &p, &split(0.5), workers, options).unwrap().tuples_per_s;
         let background = vec![Background { tier: "cxl".into(), read_gbps: read, write_gbps: write, own_share: own }];

@@ -21,6 +21,7 @@ fn perturbed(machine: &Machine, seed: u64) -> Machine {
             "ratio_at_peak" | "smt_yield" | "walkers" => x.max(1.0),
             "knee" => x.min(0.99),
             "overlap" | "duplex" | "random_share" | "prefetched_share" => x.min(1.0),
+            "overload_loss" => x.min(0.99),
             _ if figure.path.starts_with("concurrency.") => x.max(1.0),
             _ => x,
         };

@@ -25,12 +25,17 @@ fn close(a: f64, b: f64) {
     assert!((a / b - 1.0).abs() < 1e-3, "{a} is not {b}");
 }
 
-/// The NUS24 machine with more lines in flight: 96 ns, 12 scalar, 16 vector and 10 random lines, 64
+/// The NUS24 machine with more lines in flight and without overload: 28.5 GB/s, 96 ns, 12 scalar, 16 vector and 10 random lines, 64
 /// MiB cache of 30 ns, TLB reach of 2 GiB, walks of 60 ns.
 fn machine() -> Machine {
     let mut machine = profiles::load("nus24").unwrap();
     machine.concurrency.sequential_scalar.value = 12.0;
     machine.concurrency.sequential_simd.value = 16.0;
+    let dram = &mut machine.tiers[0];
+    (dram.read_gbps.value, dram.write_gbps.value) = (28.5, 22.8);
+    for tier in &mut machine.tiers {
+        tier.overload_loss = None;
+    }
     machine
 }
 
@@ -699,4 +704,30 @@ fn prefetched_streams_reach_their_share_and_random_lines_are_spared() {
     machine.prefetch = profiles::load("epfl25-full-pf-on").unwrap().prefetch;
     close(gbps(&machine, stream()), 80.0);
     close(gbps(&machine, random()), 100.0);
+}
+
+#[test]
+fn a_tier_delivers_less_the_further_demand_is_beyond_its_peak() {
+    let mut machine = plain();
+    machine.tiers[0].overload_loss = Some(value(0.2));
+    // 10 lines in flight and 100 ns: 6.4 GB/s a worker, of a tier with 100 GB/s.
+    let gbps = |workers: u32, terms, background: &[Background]| {
+        let phase = Phase::new("s", PhaseKind::Scan, 1e6)
+            .access(Access::sequential_read("c", 64.0, 1 << 40).vectorised());
+        let options = Options {
+            terms,
+            background: background.to_vec(),
+            ..Options::default()
+        };
+        let solution = solve(&machine, &phase, &dram(), workers, &options).unwrap();
+        solution.tiers[0].read_gbps
+    };
+    let kept = |demand: f64| 100.0 * (1.0 - 0.2 * (1.0 - 100.0 / demand));
+    close(gbps(15, Terms::default(), &[]), 96.0);
+    close(gbps(20, Terms::default(), &[]), kept(128.0));
+    close(gbps(30, Terms::default(), &[]), kept(192.0));
+    close(gbps(30, Terms::without("overload").unwrap(), &[]), 100.0);
+    // What others read counts as well; they get their half.
+    let others = [Background::reads("dram", 60.0)];
+    close(gbps(30, Terms::default(), &others), 0.5 * kept(252.0));
 }

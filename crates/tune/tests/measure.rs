@@ -57,6 +57,7 @@ impl Simulated {
                 "entries" => continue,
                 "knee" => x.min(0.95),
                 "overlap" | "duplex" | "random_share" | "prefetched_share" => x.min(1.0),
+                "overload_loss" => x.min(0.99),
                 "ratio_at_peak" | "smt_yield" | "smt_gain" | "dependent" | "walkers" => x.max(1.0),
                 _ => x,
             };

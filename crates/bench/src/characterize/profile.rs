@@ -351,6 +351,7 @@ impl ProfileInputs<'_> {
             nt_write_gbps: None,
             random_share: None,
             prefetched_share: None,
+            overload_loss: None,
             duplex: None,
             ownership_ns: None,
             write_latency_ns: None,

@@ -440,6 +440,7 @@ fn tier_fields<'a>(index: usize, t: &'a Tier, take: Take<'_, 'a>) {
         "share of the peaks that random lines reach",
     );
     let ahead = "share of the peaks that prefetched streams reach";
+    let overload = "share of the peaks lost to more demand";
     let (duplex, own, switch) = (
         "reads and writes at the same time",
         "wait for ownership",
@@ -450,6 +451,7 @@ fn tier_fields<'a>(index: usize, t: &'a Tier, take: Take<'_, 'a>) {
         ("nt_write_gbps", nt, "GB/s", t.nt_write_gbps.as_ref(), Positive),
         ("random_share", random, "share", t.random_share.as_ref(), Part),
         ("prefetched_share", ahead, "share", t.prefetched_share.as_ref(), Part),
+        ("overload_loss", overload, "share", t.overload_loss.as_ref(), Fraction),
         ("duplex", duplex, "share", t.duplex.as_ref(), Share),
         ("ownership_ns", own, "ns", t.ownership_ns.as_ref(), NotNegative),
         ("write_latency_ns", "write latency", "ns", t.write_latency_ns.as_ref(), Positive),

@@ -190,6 +190,12 @@ pub struct Tier {
     /// and at most 1; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetched_share: Option<Value>,
+    /// Share of its peaks that the tier loses when the workers ask for far more than it can
+    /// deliver, from 0 up to, but not including, 1; 0 if absent.
+    ///
+    /// Demand of twice the peak costs half of this share: see [`Tier::kept_of_peaks`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overload_loss: Option<Value>,
     /// Overlap of reads and writes: 0 if they take turns (half duplex, a DRAM bus), 1 if each has
     /// its own direction (full duplex, a link); 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -273,6 +279,18 @@ impl Tier {
         }
     }
 
+    /// Share of the peaks that is left when the workers ask for `demand` times what the tier can
+    /// deliver, above 0 and at most 1.
+    ///
+    /// A controller serves requests that continue in an open row of its memory chips first. The
+    /// more streams wait at a full tier, the fewer of the requests in its queue continue where the
+    /// last ones ended. As the queue is finite, the loss has a limit; the form is the simplest that
+    /// has one and begins at the peak.
+    pub fn kept_of_peaks(&self, demand: f64) -> f64 {
+        let lost = or(self.overload_loss.as_ref(), 0.0);
+        1.0 - lost * (1.0 - 1.0 / demand.max(1.0))
+    }
+
     /// Tier of one device with equal read and write peaks and a constant latency, for tests and
     /// examples.
     ///
@@ -300,6 +318,7 @@ impl Tier {
             nt_write_gbps: None,
             random_share: None,
             prefetched_share: None,
+            overload_loss: None,
             duplex: None,
             ownership_ns: None,
             write_latency_ns: None,

@@ -53,6 +53,7 @@ macro_rules! lookup {
                     "nt_write_gbps" => tier.nt_write_gbps.$as_ref(),
                     "random_share" => tier.random_share.$as_ref(),
                     "prefetched_share" => tier.prefetched_share.$as_ref(),
+                    "overload_loss" => tier.overload_loss.$as_ref(),
                     "near_cores" => tier.near_cores.$as_ref(),
                     "far_ns" => tier.far_ns.$as_ref(),
                     "duplex" => tier.duplex.$as_ref(),

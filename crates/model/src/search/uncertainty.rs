@@ -55,7 +55,7 @@ pub(super) fn possible(path: &str, x: f64) -> f64 {
         "cores" | "near_cores" | "smt" | "devices" | "entries" => x.round().max(1.0),
         "ratio_at_peak" | "smt_yield" | "walkers" => x.max(1.0),
         _ if path.starts_with("concurrency.") => x.max(1.0),
-        "knee" => x.clamp(0.0, 0.99),
+        "knee" | "overload_loss" => x.clamp(0.0, 0.99),
         "overlap" | "duplex" => x.clamp(0.0, 1.0),
         "random_share" | "prefetched_share" => x.clamp(1e-3, 1.0),
         _ => x,

@@ -32,12 +32,14 @@ pub(super) struct TierDemand<'a> {
     write_ns: f64,
     /// Utilisation of the tier by background load, and the share to which the phase can push it
     /// back.
-    pub others: f64,
+    others: f64,
     others_least: f64,
     duplex: f64,
     switch_ns: f64,
     /// Service time of the tier for streams, ns.
     stream_ns: f64,
+    /// Share of its peaks that the tier keeps under the demand of the workers and of the others.
+    kept: f64,
     loaded: bool,
 }
 
@@ -68,6 +70,7 @@ impl<'a> TierDemand<'a> {
                 0.0
             },
             stream_ns: 0.0,
+            kept: 1.0,
             loaded: terms.loaded_latency,
         };
         if terms.background {
@@ -99,18 +102,23 @@ impl<'a> TierDemand<'a> {
     /// Reads and writes take turns where the tier is half duplex: then the peak of a mix is the
     /// harmonic mean of the two peaks, weighted by traffic.
     pub fn busy_ns(&self) -> f64 {
-        taking_turns(self.read_ns, self.write_ns, self.duplex)
+        taking_turns(self.read_ns, self.write_ns, self.duplex) / self.kept
     }
 
     /// Utilisation, background load included, when all workers together finish `per_ns` tuples per
     /// ns; at most 1.
     pub fn utilisation(&self, per_ns: f64) -> f64 {
-        (per_ns * self.busy_ns() + self.others).min(1.0)
+        (per_ns * self.busy_ns() + self.others()).min(1.0)
     }
 
     /// Throughput that saturates the tier, tuples per ns.
     fn full_per_ns(&self) -> f64 {
-        (1.0 - self.others.min(self.others_least)) / self.busy_ns()
+        (1.0 - self.others().min(self.others_least)) / self.busy_ns()
+    }
+
+    /// Utilisation of the tier by background load, at most 1.
+    pub fn others(&self) -> f64 {
+        (self.others / self.kept).min(1.0)
     }
 
     /// Share of the load that is streams.
@@ -129,7 +137,12 @@ impl<'a> TierDemand<'a> {
         self.tier.idle_latency_ns.value + self.switch_ns
     }
 
-    pub fn latency_ns(&self, u: f64) -> f64 {
+    /// Latency while all workers together finish `per_ns` tuples per ns, ns.
+    pub fn latency_at(&self, per_ns: f64) -> f64 {
+        self.latency_ns(self.utilisation(per_ns))
+    }
+
+    fn latency_ns(&self, u: f64) -> f64 {
         if self.loaded {
             self.tier.mixed_latency_ns(u, self.streams()) + self.switch_ns
         } else {
@@ -221,7 +234,21 @@ impl<'a> Demand<'a> {
             demand.walk_ns += touch.walks * machine.tlb.walk_ns.value / walks;
             demand.add(machine, access, placement, in_flight, &touch, terms)?;
         }
+        if terms.overload {
+            demand.lose_by_overload();
+        }
         Ok(demand)
+    }
+
+    /// Takes from the peaks of each tier what it loses because the workers ask for more.
+    ///
+    /// What they ask for is what they would get from idle tiers without a limit.
+    fn lose_by_overload(&mut self) {
+        let asked_per_ns = self.workers / self.cycle_with(TierDemand::idle_ns);
+        for tier in &mut self.tiers {
+            let asked = asked_per_ns * tier.busy_ns() + tier.others;
+            tier.kept = tier.tier.kept_of_peaks(asked);
+        }
     }
 
     /// Adds the lines of one access that miss the caches to the demands on the tiers.
@@ -300,12 +327,12 @@ impl<'a> Demand<'a> {
         Ok(())
     }
 
-    /// Memory time of a tuple that may overlap with compute, and that of dependent accesses, ns, at
-    /// `per_ns` tuples per ns.
-    fn memory_ns(&self, per_ns: f64) -> (f64, f64) {
+    /// Memory time of a tuple that may overlap with compute, and that of dependent accesses, ns,
+    /// if a line of a tier takes `latency` ns.
+    fn memory_ns(&self, latency: impl Fn(&TierDemand<'a>) -> f64) -> (f64, f64) {
         let (mut memory, mut chained) = (self.cache_ns + self.walk_ns + self.own_ns, 0.0);
         for tier in &self.tiers {
-            let latency = tier.latency_ns(tier.utilisation(per_ns));
+            let latency = latency(tier);
             memory += tier.waits * latency + tier.posted_ns;
             chained += tier.chained * latency + tier.posted_chained_ns;
         }
@@ -314,14 +341,19 @@ impl<'a> Demand<'a> {
 
     /// Time that the core's bandwidth limit adds to what its lines in flight need, ns per tuple.
     pub fn path_wait_ns(&self, per_ns: f64) -> f64 {
-        let (memory, chained) = self.memory_ns(per_ns);
+        let (memory, chained) = self.memory_ns(|tier| tier.latency_at(per_ns));
         (self.path_ns - memory - chained).max(0.0)
     }
 
     /// Cycle time: ns per tuple and worker while all workers together finish `per_ns` tuples per
     /// ns, without the queue of a full tier.
     pub fn cycle_ns(&self, per_ns: f64) -> f64 {
-        let (memory, chained) = self.memory_ns(per_ns);
+        self.cycle_with(|tier| tier.latency_at(per_ns))
+    }
+
+    /// Cycle time if a line of a tier takes `latency` ns.
+    fn cycle_with(&self, latency: impl Fn(&TierDemand<'a>) -> f64) -> f64 {
+        let (memory, chained) = self.memory_ns(&latency);
         let memory = memory.max(self.path_ns - chained);
         // Latency (Little's law) and the core's bandwidth both bound the transfer; the slower one
         // counts.
@@ -332,16 +364,8 @@ impl<'a> Demand<'a> {
         };
         // Threads that share a core wait for its queues at the latest.
         let worked = longer + (1.0 - self.overlap) * shorter;
-        chained + worked.max(self.queued_ns(per_ns))
-    }
-
-    /// Least memory time of a tuple that the queues of a core allow, ns.
-    fn queued_ns(&self, per_ns: f64) -> f64 {
-        let waits = self
-            .tiers
-            .iter()
-            .map(|t| t.queued * t.latency_ns(t.utilisation(per_ns)));
-        self.queued_ns + waits.sum::<f64>()
+        let queued = self.tiers.iter().map(|tier| tier.queued * latency(tier));
+        chained + worked.max(self.queued_ns + queued.sum::<f64>())
     }
 
     /// Saturation throughput: tuples per ns at which a tier becomes full first; infinite if no tier

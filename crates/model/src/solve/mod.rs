@@ -44,6 +44,8 @@ pub struct Terms {
     /// Single lines at random addresses, and streams that prefetchers run ahead of, reach only a
     /// share of the peak bandwidth.
     pub random_share: bool,
+    /// Full tiers deliver less the more the workers ask for.
+    pub overload: bool,
     /// Reads and writes overlap where the tier is full duplex; off: they take turns.
     pub duplex: bool,
     /// Cached stores wait for a remote socket to give up the ownership of a line.
@@ -65,6 +67,7 @@ impl Default for Terms {
             loaded_latency: true,
             prefetch_waste: true,
             random_share: true,
+            overload: true,
             duplex: true,
             ownership: true,
             switches: true,
@@ -79,13 +82,14 @@ type Switch = fn(&mut Terms);
 
 impl Terms {
     /// Names of all terms, each with the function that switches it off.
-    pub const SWITCHES: [(&'static str, Switch); 11] = [
+    pub const SWITCHES: [(&'static str, Switch); 12] = [
         ("llc", |t| t.llc = false),
         ("tlb", |t| t.tlb = false),
         ("rfo", |t| t.rfo = false),
         ("loaded_latency", |t| t.loaded_latency = false),
         ("prefetch_waste", |t| t.prefetch_waste = false),
         ("random_share", |t| t.random_share = false),
+        ("overload", |t| t.overload = false),
         ("duplex", |t| t.duplex = false),
         ("ownership", |t| t.ownership = false),
         ("switches", |t| t.switches = false),
@@ -178,6 +182,7 @@ const STEPS: u32 = 160;
 ///   tau(X)    = max(compute, memory) + (1 - overlap) min(compute, memory) + dependent accesses
 ///               at least memory in the worker's share of its core's queues
 ///   u_t       = X busy_t + u_others,  busy_t = max(r, w) + (1 - duplex) min(r, w)
+///               (both over what overload leaves of the peaks, see Tier::kept_of_peaks)
 ///               r = read bytes / read peak, w = write bytes / write peak
 ///               (bytes of single random lines: over their share of the peak)
 ///   X         = N / tau(X),  at most  min_t (1 - min(u_others, 1 - own share)) / busy_t

@@ -131,7 +131,7 @@ impl Outcome {
     pub fn new(machine: &Machine, phase: &Phase, demand: &Demand<'_>, per_ns: f64) -> Self {
         let cycle = demand.workers / per_ns;
         let waits = |t: &TierDemand<'_>| t.waits + t.chained;
-        let latency = |t: &TierDemand<'_>| t.latency_ns(t.utilisation(per_ns));
+        let latency = |t: &TierDemand<'_>| t.latency_at(per_ns);
         let idle: f64 = demand
             .tiers
             .iter()
@@ -160,7 +160,7 @@ impl Outcome {
             &demand
                 .tiers
                 .iter()
-                .map(|t| t.busy_ns() / (1.0 - t.others).max(1e-9))
+                .map(|t| t.busy_ns() / (1.0 - t.others()).max(1e-9))
                 .collect::<Vec<_>>(),
         ) {
             load[full] += queue;

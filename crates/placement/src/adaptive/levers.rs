@@ -107,7 +107,9 @@ mod tests {
                 .unwrap()
                 .time_ns
         };
-        assert!(time(few) <= time(32) * 1.0101 && time(few - 1) > time(32) * 1.01);
+        // Not that of all threads: a full tier delivers less to them.
+        let best = (1..=32).map(time).fold(f64::INFINITY, f64::min);
+        assert!(time(few) <= best * 1.0101 && time(few - 1) > best * 1.01);
         let computing = scan.compute_ns(1e5);
         assert_eq!(
             fewest_workers(&machine, &computing, &dram(), 32).unwrap(),
