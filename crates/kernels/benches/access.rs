@@ -135,6 +135,26 @@ fn random_read_64(bencher: Bencher, threads: usize) {
     bench(bencher, threads, Access::random(Operation::Read));
 }
 
+/// What benchmarks do that draw all places before the time begins, with the fewest instructions: a
+/// word of each line. The list of places is traffic too, and is not counted.
+#[divan::bench(sample_count = 15)]
+fn random_read_64_of_prepared_places(bencher: Bencher) {
+    const LINE_WORDS: usize = 8;
+    let len = memory_bytes();
+    let memory = vec![1_u64; len / size_of::<u64>()];
+    let mut places = Places::new(&Access::random(Operation::Read), len, 1, 0);
+    let lines = len / 64;
+    let prepared: Vec<u32> = (0..lines)
+        .map(|_| (places.next_offset() / 64) as u32)
+        .collect();
+    bencher.counter(BytesCount::new(len)).bench_local(|| {
+        let words = prepared
+            .iter()
+            .map(|line| memory[*line as usize * LINE_WORDS]);
+        words.fold(0_u64, u64::wrapping_add)
+    });
+}
+
 #[divan::bench(args = [1, 2], sample_count = 15)]
 fn random_read_64_prefetched_64_ahead(bencher: Bencher, threads: usize) {
     let access = Access {

@@ -2,7 +2,7 @@
 //!
 //! Arrays of precomputed addresses would add memory traffic of their own to the measurement.
 
-use crate::access::places::Uniform;
+use crate::access::places::{BLOCK_PLACES, Uniform};
 use crate::access::zipf::Zipf;
 use crate::rng::SplitMix64;
 
@@ -14,6 +14,15 @@ const MAX_AHEAD: usize = 64;
 pub(super) trait Cursor: Clone {
     /// Offset of the next place.
     fn next(&mut self) -> usize;
+
+    /// Whether [`Self::next_block`] is faster than as many calls of [`Self::next`].
+    const IN_BLOCKS: bool = false;
+
+    /// Offsets of the next places, if nothing is prefetched.
+    #[inline(always)]
+    fn next_block(&mut self) -> [usize; BLOCK_PLACES] {
+        [(); BLOCK_PLACES].map(|()| self.next())
+    }
 
     /// Offset to prefetch after the last [`Self::next`]. It may be outside the memory, where a
     /// prefetch does nothing.
@@ -79,6 +88,14 @@ pub(super) struct Anywhere {
 }
 
 impl Cursor for Anywhere {
+    const IN_BLOCKS: bool = true;
+
+    #[inline(always)]
+    fn next_block(&mut self) -> [usize; BLOCK_PLACES] {
+        let places = self.draw.next_block();
+        places.map(|place| (place as usize).wrapping_mul(self.stride))
+    }
+
     #[inline(always)]
     fn next(&mut self) -> usize {
         (self.draw.next() as usize).wrapping_mul(self.stride)
@@ -90,8 +107,8 @@ impl Cursor for Anywhere {
     }
 }
 
-/// Places drawn at a time, so that the loads of a block follow each other closely.
-const BLOCK_PLACES: usize = 32;
+/// Skewed places drawn at a time, so that the loads of a block follow each other closely.
+const SKEWED_PLACES: usize = 32;
 
 /// Zipf-distributed places without prefetch.
 ///
@@ -104,7 +121,7 @@ pub(super) struct Skewed<'a> {
     /// State of the random stream after the block.
     pub(super) random: SplitMix64,
     stride: usize,
-    block: [usize; BLOCK_PLACES],
+    block: [usize; SKEWED_PLACES],
     /// Index in the block of the next place; 0 also if the block is used up.
     turn: usize,
 }
@@ -115,7 +132,7 @@ impl<'a> Skewed<'a> {
             table,
             random,
             stride,
-            block: [0; BLOCK_PLACES],
+            block: [0; SKEWED_PLACES],
             turn: 0,
         }
     }
@@ -124,7 +141,7 @@ impl<'a> Skewed<'a> {
 impl Cursor for Skewed<'_> {
     #[inline(always)]
     fn next(&mut self) -> usize {
-        let slot = self.turn % BLOCK_PLACES;
+        let slot = self.turn % SKEWED_PLACES;
         if slot == 0 {
             for place in &mut self.block {
                 *place = (self.table.next(&mut self.random) as usize).wrapping_mul(self.stride);

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cursor::Cursor;
 use super::{Flushes, Job, Unit, kind, machine};
+use crate::access::places::BLOCK_PLACES;
 
 /// Counts of a loop.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,23 +35,13 @@ pub(super) unsafe fn visit<U: Unit, C: Cursor, const KIND: u8, const STREAM: boo
         reads: 0,
         reads_due: job.reads_due,
     };
-    if job.access_bytes == U::BYTES && !job.flushes.any {
-        // For accesses of one instruction every other instruction counts: at random places, the
-        // fewer there are, the more loads fit into the out-of-order window.
-        for _ in 0..job.count / 4 {
-            for _ in 0..4 {
-                // SAFETY: as above.
-                unsafe { access::<U, C, KIND, STREAM, true>(&mut state) };
-            }
-        }
-        for _ in 0..job.count % 4 {
-            // SAFETY: as above.
-            unsafe { access::<U, C, KIND, STREAM, true>(&mut state) };
-        }
-    } else {
-        for _ in 0..job.count {
-            // SAFETY: as above.
-            unsafe { access::<U, C, KIND, STREAM, false>(&mut state) };
+    // SAFETY: as above.
+    unsafe {
+        match job.access_bytes {
+            _ if job.flushes.any => all::<U, C, KIND, STREAM, { size::ANY }>(&mut state),
+            bytes if bytes == U::BYTES => all::<U, C, KIND, STREAM, { size::UNIT }>(&mut state),
+            LINE_BYTES => all::<U, C, KIND, STREAM, { size::LINE }>(&mut state),
+            _ => all::<U, C, KIND, STREAM, { size::ANY }>(&mut state),
         }
     }
     *cursor = state.cursor;
@@ -71,21 +62,88 @@ struct LoopState<U: Unit, C> {
     reads_due: u32,
 }
 
-/// One access and its cache operation. `SHORT` accesses are one instruction, without a cache
-/// operation.
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+
+/// Sizes of accesses that loops are compiled for, as constants for const generics.
+///
+/// For short accesses every other instruction counts: at random places, the fewer there are, the
+/// more loads fit into the out-of-order window.
+mod size {
+    /// Any, with cache operations and prefetches.
+    pub(super) const ANY: u8 = 0;
+    /// One instruction, without cache operation.
+    pub(super) const UNIT: u8 = 1;
+    /// One cache line, without cache operation.
+    pub(super) const LINE: u8 = 2;
+}
+
+/// All accesses of the job.
 #[inline(always)]
-unsafe fn access<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool, const SHORT: bool>(
+unsafe fn all<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool, const SIZE: u8>(
     state: &mut LoopState<U, C>,
 ) {
-    let mut job = state.job;
-    if SHORT {
-        // With constants, the compiler removes the loops below.
-        job.access_bytes = U::BYTES;
+    let count = state.job.count;
+    if SIZE == size::ANY {
+        for _ in 0..count {
+            // SAFETY: the caller guarantees it, here and below.
+            unsafe { next_access::<U, C, KIND, STREAM, SIZE>(state) };
+        }
+        return;
+    }
+    for _ in 0..count / BLOCK_PLACES as u64 {
+        if C::IN_BLOCKS {
+            for offset in state.cursor.next_block() {
+                // SAFETY: as above.
+                unsafe { access::<U, C, KIND, STREAM, SIZE>(state, offset) };
+            }
+        } else {
+            for _ in 0..BLOCK_PLACES {
+                // SAFETY: as above.
+                unsafe { next_access::<U, C, KIND, STREAM, SIZE>(state) };
+            }
+        }
+    }
+    for _ in 0..count % BLOCK_PLACES as u64 {
+        // SAFETY: as above.
+        unsafe { next_access::<U, C, KIND, STREAM, SIZE>(state) };
+    }
+}
+
+/// The access at the cursor's next place, and its prefetch.
+#[inline(always)]
+unsafe fn next_access<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool, const SIZE: u8>(
+    state: &mut LoopState<U, C>,
+) {
+    let offset = state.cursor.next();
+    prefetch_place(&sized::<U, SIZE>(&state.job), &state.cursor);
+    // SAFETY: the caller guarantees it.
+    unsafe { access::<U, C, KIND, STREAM, SIZE>(state, offset) };
+}
+
+/// The job with constants for what `SIZE` says, with which the compiler removes loops.
+#[inline(always)]
+fn sized<U: Unit, const SIZE: u8>(job: &Job) -> Job {
+    let mut job = *job;
+    if SIZE != size::ANY {
+        job.access_bytes = if SIZE == size::UNIT {
+            U::BYTES
+        } else {
+            LINE_BYTES
+        };
         job.inner_ahead = 0;
     }
-    let offset = state.cursor.next();
+    job
+}
+
+/// One access and its cache operation.
+#[inline(always)]
+unsafe fn access<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool, const SIZE: u8>(
+    state: &mut LoopState<U, C>,
+    offset: usize,
+) {
+    let job = sized::<U, SIZE>(&state.job);
     let at = job.memory.wrapping_add(offset);
-    prefetch_place(&job, &state.cursor);
     // SAFETY: `access_bytes` from here are inside the memory, and so is the image of a copy.
     unsafe {
         match KIND {
@@ -105,7 +163,7 @@ unsafe fn access<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool, const S
                 }
             }
         }
-        if !SHORT && job.flushes.any {
+        if SIZE == size::ANY && job.flushes.any {
             flush_span(job.flushes, at, job.access_bytes);
             if KIND == kind::COPY {
                 let image = at.wrapping_add(job.image_distance);
