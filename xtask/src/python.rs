@@ -6,13 +6,15 @@ use xshell::{Shell, cmd};
 
 /// The Python environment for clients of the server and the packages in it; see docs/serve.md.
 const CLIENTS: &str = "target/pg-clients";
-const CLIENT_PACKAGES: [&str; 13] = [
+const CLIENT_PACKAGES: [&str; 14] = [
     "psycopg[binary]==3.3.9",
     "asyncpg==0.32.0",
     "adbc-driver-postgresql==1.13.0",
     "adbc-driver-flightsql==1.13.0",
     "pyarrow==26.0.1",
-    "duckdb==2.0.1",
+    // The newest one whose extension for PostgreSQL is a package too.
+    "duckdb==1.5.5",
+    "duckdb-extension-postgres-scanner==1.5.5",
     "sqlalchemy==2.1.9",
     "pandas==3.1.1",
     "polars==2.1.0",

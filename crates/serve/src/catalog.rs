@@ -2,7 +2,8 @@
 //! or complete names; and statements about them, read as PostgreSQL means them.
 
 use super::ServeError;
-use super::clients::Clients;
+use super::clients::{Client, Clients};
+use super::database::DATABASE;
 use super::information::Information;
 use super::json::JsonObject;
 use super::pg_catalog;
@@ -13,6 +14,7 @@ use arrow::array::{ArrayRef, Int32Array, ListBuilder, StringArray, StringBuilder
 use arrow::datatypes::DataType;
 use datafusion::common::cast::as_string_array;
 use datafusion::common::{Result, ScalarValue};
+use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 use datafusion::sql::sqlparser::ast::Ident;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
@@ -37,6 +39,8 @@ pub(crate) fn add(engine: &SharedEngine, clients: &Clients) -> std::result::Resu
         env!("CARGO_PKG_VERSION")
     );
     context.register_udf(constant("version", Some(version)));
+    let database = Some(DATABASE.to_owned());
+    context.register_udf(constant("current_database", database));
     // Clients give locks back before they use a connection again; there are none.
     context.register_udf(constant("pg_advisory_unlock_all", None));
     // There are no sequences, and all collations can be seen.
@@ -54,6 +58,15 @@ pub(crate) fn add(engine: &SharedEngine, clients: &Clients) -> std::result::Resu
     context.register_udf(ScalarUDF::from(JsonObject::new()));
     context.register_udf(setting());
     Ok(())
+}
+
+/// Adds what is true of one client: its name, and the number of its session.
+pub(crate) fn add_client(context: &SessionContext, client: &Client) {
+    for name in ["current_user", "session_user", "user"] {
+        context.register_udf(constant(name, Some(client.user.clone())));
+    }
+    let pid = ScalarValue::Int32(Some(client.pid));
+    context.register_udf(always("pg_backend_pid", Vec::new(), pid));
 }
 
 /// A function that gives the same for all arguments.

@@ -1,23 +1,26 @@
 //! Names of three parts, `tierloom.public.t`, which dbt and other tools write: there is one
 //! database, so the first part says nothing.
 
+use super::addresses::with_all_rows;
+use super::floats::with_doubles;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::borrow::Cow;
 use tierloom_sql::{Piece, SqlError, is_word, split};
 
 /// What `current_database()` answers.
-const DATABASE: &str = "tierloom";
+pub(crate) const DATABASE: &str = "tierloom";
 
 /// First words of statements about settings, whose names begin like that of the database.
 const OF_SETTINGS: [&str; 3] = ["set", "show", "reset"];
 
-/// The statements of a text, without the database before the schema of a name.
+/// The statements of a text as the engine means them: without the database before the schema of a
+/// name, and with doubles where PostgreSQL has them.
 ///
 /// # Errors
 /// Text that can never be statements.
 pub(crate) fn statements(text: &str) -> Result<Vec<Piece>, SqlError> {
-    split(&without_database(text))
+    split(&with_all_rows(with_doubles(without_database(text))))
 }
 
 /// The text with spaces in the place of the database, so that all else stays where it is.
@@ -60,7 +63,7 @@ fn is_database(tokens: &[TokenWithSpan], at: usize) -> bool {
 }
 
 /// The tokens of a text without white space and comments; `None` for what is no SQL.
-fn tokens(text: &str) -> Option<Vec<TokenWithSpan>> {
+pub(crate) fn tokens(text: &str) -> Option<Vec<TokenWithSpan>> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location();
     let mut tokens = tokens.ok()?;
     tokens.retain(|t| !matches!(t.token, Token::Whitespace(_) | Token::EOF));
@@ -80,6 +83,29 @@ fn blanked<'t>(text: &str, tokens: impl Iterator<Item = &'t TokenWithSpan>) -> S
             .and_then(|l| l.get_mut(start.1..end.1))
         {
             part.fill(' ');
+        }
+    }
+    let lines: Vec<String> = lines.into_iter().map(String::from_iter).collect();
+    lines.join("\n")
+}
+
+/// The text with `name` in the place of the first token of each part, and nothing in that of the
+/// others.
+pub(crate) fn replaced(text: &str, parts: &[&[TokenWithSpan]], name: &str) -> String {
+    let mut lines: Vec<Vec<char>> = text
+        .split('\n')
+        .map(|line| line.chars().collect())
+        .collect();
+    // From the end, so that what is before stays where it is.
+    for part in parts.iter().rev() {
+        for (at, token) in part.iter().enumerate().rev() {
+            let (start, end) = (place(token.span.start), place(token.span.end));
+            let name = if at == 0 { name } else { "" };
+            if let Some(line) = lines.get_mut(start.0)
+                && end.1 <= line.len()
+            {
+                line.splice(start.1..end.1, name.chars());
+            }
         }
     }
     let lines: Vec<String> = lines.into_iter().map(String::from_iter).collect();

@@ -21,6 +21,8 @@ impl Information {
     pub fn new() -> Self {
         let columns = COLUMNS.replace("DEFAULT_OF_COLUMN", DEFAULT_OF_COLUMN);
         let texts = [
+            ("schemata", SCHEMATA),
+            ("tables", TABLES),
             ("columns", columns.as_str()),
             ("table_constraints", TABLE_CONSTRAINTS),
             ("key_column_usage", KEY_COLUMN_USAGE),
@@ -107,8 +109,28 @@ fn parsed((name, text): (&'static str, &str)) -> (&'static str, Box<Query>) {
     }
 }
 
+const SCHEMATA: &str = "\
+SELECT 'tierloom' AS catalog_name, nspname AS schema_name, 'postgres' AS schema_owner,
+  CAST(NULL AS TEXT) AS default_character_set_catalog,
+  CAST(NULL AS TEXT) AS default_character_set_schema,
+  CAST(NULL AS TEXT) AS default_character_set_name, CAST(NULL AS TEXT) AS sql_path
+FROM pg_catalog.pg_namespace";
+
+const TABLES: &str = "\
+SELECT 'tierloom' AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
+  CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'BASE TABLE' END AS table_type,
+  CAST(NULL AS TEXT) AS self_referencing_column_name,
+  CAST(NULL AS TEXT) AS reference_generation,
+  CAST(NULL AS TEXT) AS user_defined_type_catalog,
+  CAST(NULL AS TEXT) AS user_defined_type_schema,
+  CAST(NULL AS TEXT) AS user_defined_type_name,
+  CASE c.relkind WHEN 'v' THEN 'NO' ELSE 'YES' END AS is_insertable_into, 'NO' AS is_typed,
+  CAST(NULL AS TEXT) AS commit_action
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'v')";
+
 const COLUMNS: &str = "\
-SELECT 'datafusion' AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
+SELECT 'tierloom' AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
   a.attname AS column_name, CAST(a.attnum AS INT) AS ordinal_position,
   DEFAULT_OF_COLUMN(a.attrelid, a.attnum) AS column_default,
   CASE WHEN a.attnotnull THEN 'NO' ELSE 'YES' END AS is_nullable,
@@ -126,7 +148,7 @@ SELECT 'datafusion' AS table_catalog, n.nspname AS table_schema, c.relname AS ta
     AS datetime_precision,
   CAST(NULL AS TEXT) AS interval_type, CAST(NULL AS TEXT) AS collation_name,
   CAST(NULL AS TEXT) AS domain_name,
-  'datafusion' AS udt_catalog, 'pg_catalog' AS udt_schema, t.typname AS udt_name,
+  'tierloom' AS udt_catalog, 'pg_catalog' AS udt_schema, t.typname AS udt_name,
   'NO' AS is_identity, CAST(NULL AS TEXT) AS identity_generation, 'NEVER' AS is_generated,
   CAST(NULL AS TEXT) AS generation_expression,
   CASE c.relkind WHEN 'r' THEN 'YES' ELSE 'NO' END AS is_updatable
@@ -137,8 +159,8 @@ FROM pg_catalog.pg_attribute a
 WHERE a.attnum > 0 AND c.relkind IN ('r', 'v')";
 
 const TABLE_CONSTRAINTS: &str = "\
-SELECT 'datafusion' AS constraint_catalog, n.nspname AS constraint_schema,
-  k.conname AS constraint_name, 'datafusion' AS table_catalog, n.nspname AS table_schema,
+SELECT 'tierloom' AS constraint_catalog, n.nspname AS constraint_schema,
+  k.conname AS constraint_name, 'tierloom' AS table_catalog, n.nspname AS table_schema,
   c.relname AS table_name,
   CASE k.contype WHEN 'p' THEN 'PRIMARY KEY' WHEN 'u' THEN 'UNIQUE' ELSE 'CHECK' END
     AS constraint_type,
@@ -149,8 +171,8 @@ FROM pg_catalog.pg_constraint k
   JOIN pg_catalog.pg_namespace n ON n.oid = k.connamespace";
 
 const KEY_COLUMN_USAGE: &str = "\
-SELECT 'datafusion' AS constraint_catalog, n.nspname AS constraint_schema,
-  k.conname AS constraint_name, 'datafusion' AS table_catalog, n.nspname AS table_schema,
+SELECT 'tierloom' AS constraint_catalog, n.nspname AS constraint_schema,
+  k.conname AS constraint_name, 'tierloom' AS table_catalog, n.nspname AS table_schema,
   c.relname AS table_name, a.attname AS column_name, k.place AS ordinal_position,
   CAST(NULL AS INT) AS position_in_unique_constraint
 FROM (SELECT conname, connamespace, conrelid, unnest(conkey) AS attnum,
@@ -161,8 +183,8 @@ FROM (SELECT conname, connamespace, conrelid, unnest(conkey) AS attnum,
   JOIN pg_catalog.pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.attnum";
 
 const CONSTRAINT_COLUMN_USAGE: &str = "\
-SELECT 'datafusion' AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
-  a.attname AS column_name, 'datafusion' AS constraint_catalog,
+SELECT 'tierloom' AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
+  a.attname AS column_name, 'tierloom' AS constraint_catalog,
   n.nspname AS constraint_schema, k.conname AS constraint_name
 FROM (SELECT conname, connamespace, conrelid, unnest(conkey) AS attnum
     FROM pg_catalog.pg_constraint) k
@@ -171,22 +193,22 @@ FROM (SELECT conname, connamespace, conrelid, unnest(conkey) AS attnum
   JOIN pg_catalog.pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.attnum";
 
 const CHECK_CONSTRAINTS: &str = "\
-SELECT 'datafusion' AS constraint_catalog, n.nspname AS constraint_schema,
+SELECT 'tierloom' AS constraint_catalog, n.nspname AS constraint_schema,
   k.conname AS constraint_name, k.conbin AS check_clause
 FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_namespace n ON n.oid = k.connamespace
 WHERE k.contype = 'c'";
 
 /// There are none.
 const REFERENTIAL_CONSTRAINTS: &str = "\
-SELECT 'datafusion' AS constraint_catalog, n.nspname AS constraint_schema,
-  k.conname AS constraint_name, 'datafusion' AS unique_constraint_catalog,
+SELECT 'tierloom' AS constraint_catalog, n.nspname AS constraint_schema,
+  k.conname AS constraint_name, 'tierloom' AS unique_constraint_catalog,
   n.nspname AS unique_constraint_schema, CAST(NULL AS TEXT) AS unique_constraint_name,
   'NONE' AS match_option, 'NO ACTION' AS update_rule, 'NO ACTION' AS delete_rule
 FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_namespace n ON n.oid = k.connamespace
 WHERE k.contype = 'f'";
 
 const VIEWS: &str = "\
-SELECT 'datafusion' AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
+SELECT 'tierloom' AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
   pg_get_viewdef(c.oid) AS view_definition, 'NONE' AS check_option, 'NO' AS is_updatable,
   'NO' AS is_insertable_into
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -200,7 +222,7 @@ WHERE c.relkind = 'v'";
 
 /// There are none.
 const SEQUENCES: &str = "\
-SELECT 'datafusion' AS sequence_catalog, nspname AS sequence_schema, nspname AS sequence_name,
+SELECT 'tierloom' AS sequence_catalog, nspname AS sequence_schema, nspname AS sequence_name,
   nspname AS schemaname, nspname AS sequencename, 'bigint' AS data_type
 FROM pg_catalog.pg_namespace WHERE false";
 
@@ -212,7 +234,7 @@ FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace";
 
 const PG_STAT_ACTIVITY: &str = "\
-SELECT 'datafusion' AS datname, pid, user_name AS usename, application_name,
+SELECT 'tierloom' AS datname, pid, user_name AS usename, application_name,
   client_address AS client_addr, connected_at AS backend_start,
   statement_started_at AS query_start, statement_started_at AS state_change,
   CAST(NULL AS TEXT) AS wait_event_type, CAST(NULL AS TEXT) AS wait_event, state,

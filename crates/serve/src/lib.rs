@@ -5,7 +5,8 @@
 //!                 ├─► simple.rs    statements of a text, one after the other
 //!                 ├─► extended.rs  prepared statements, parameters, portals
 //!                 └─► clients.rs   cancel requests
-//!                        │ database.rs: names of three parts
+//!                        │ database.rs: names of three parts; floats.rs: FLOAT
+//!                        │ addresses.rs: ranges of ctid
 //!                        │ action.rs: BEGIN, SET, SHOW, COPY ... or a statement of the engine
 //!                        │ copy_in.rs: rows from the client (arriving.rs, fields.rs,
 //!                        │ binary_rows.rs)
@@ -22,6 +23,7 @@
 
 mod access;
 mod action;
+mod addresses;
 mod arriving;
 mod binary_rows;
 mod catalog;
@@ -33,6 +35,7 @@ mod database;
 mod errors;
 mod extended;
 mod fields;
+mod floats;
 mod flight;
 mod http;
 mod idle;

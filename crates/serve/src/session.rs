@@ -3,7 +3,7 @@
 
 use super::access::Passwords;
 use super::action::{self, Action};
-use super::catalog::{Rewriter, text_row};
+use super::catalog::{Rewriter, add_client, text_row};
 use super::clients::{Client, Clients, Place, Statement, lock};
 use super::errors::{error, fatal, of_statement};
 use super::running::{Lease, Task, ended};
@@ -117,8 +117,13 @@ impl ClientSession {
     /// The engine's session, made when it is first needed.
     fn engine(&self) -> Arc<AsyncMutex<SqlSession>> {
         let mut slot = lock(&self.engine);
-        let made =
-            slot.get_or_insert_with(|| Arc::new(AsyncMutex::new(self.server.engine.session())));
+        let made = slot.get_or_insert_with(|| {
+            let session = self.server.engine.session();
+            if let Ok(client) = self.client() {
+                add_client(session.context(), &client);
+            }
+            Arc::new(AsyncMutex::new(session))
+        });
         Arc::clone(made)
     }
 

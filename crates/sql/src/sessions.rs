@@ -75,6 +75,11 @@ impl SharedEngine {
 }
 
 impl SqlSession {
+    /// DataFusion's context of this session: functions that are added to it are this session's.
+    pub fn context(&self) -> &SessionContext {
+        self.catalog.engine().context()
+    }
+
     /// A session for one query beside this one, with the settings that it has now.
     pub fn fork(&self) -> SqlSession {
         // As in its context, where `SET datafusion.execution.batch_size` changes it.

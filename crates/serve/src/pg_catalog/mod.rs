@@ -66,6 +66,7 @@ pub(crate) fn add(engine: &SharedEngine) -> std::result::Result<(), ServeError> 
         namespaces: stream("pg_namespace")?,
         attributes: stream("pg_attribute")?,
         tables: stream("pg_tables")?,
+        databases: stream("pg_database")?,
         catalogs: Arc::clone(&catalogs),
         declarations: engine.declarations(),
         numbers: Arc::clone(&numbers),
@@ -77,6 +78,7 @@ pub(crate) fn add(engine: &SharedEngine) -> std::result::Result<(), ServeError> 
         (Made::Class, source.classes.schema().clone()),
         (Made::Attribute, source.attributes.schema().clone()),
         (Made::Tables, source.tables.schema().clone()),
+        (Made::Database, source.databases.schema().clone()),
         (Made::Constraint, of_constraints(&table("pg_constraint")?)),
         (Made::Index, of_indexes(&table("pg_index")?)),
         (Made::Attrdef, table("pg_attrdef")?.schema()),
@@ -115,7 +117,7 @@ fn of_indexes(plain: &PgCatalogTable) -> SchemaRef {
 /// The schema `pg_catalog`.
 struct PgCatalog {
     plain: Arc<dyn SchemaProvider>,
-    made: [MadeTable; 6],
+    made: [MadeTable; 7],
     settings: Arc<dyn TableProvider>,
 }
 

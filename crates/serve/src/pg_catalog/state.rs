@@ -22,6 +22,8 @@ pub(super) struct Source {
     pub namespaces: Arc<dyn PartitionStream>,
     pub attributes: Arc<dyn PartitionStream>,
     pub tables: Arc<dyn PartitionStream>,
+    /// `pg_database` by the names of the engine.
+    pub databases: Arc<dyn PartitionStream>,
     pub catalogs: Arc<dyn CatalogProviderList>,
     pub declarations: Declarations,
     pub numbers: Arc<Numbers>,

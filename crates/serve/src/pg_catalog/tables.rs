@@ -3,7 +3,8 @@
 use super::rows::{
     Columns, filled, flags, number_lists, numbers, positions, shorts, text, together, with,
 };
-use super::state::{Constraint, Snapshot, Source, column, rows};
+use super::state::{CATALOG, Constraint, Snapshot, Source, column, rows};
+use crate::database::DATABASE;
 use arrow::array::{BooleanArray, Float64Array, Int32Array, RecordBatch, StringArray, UInt32Array};
 use arrow::compute::{filter_record_batch, take_record_batch};
 use arrow::datatypes::SchemaRef;
@@ -23,6 +24,8 @@ pub(super) enum Made {
     Attribute,
     /// Tables without views.
     Tables,
+    /// The one database, by the name that clients know.
+    Database,
     Constraint,
     Index,
     Attrdef,
@@ -35,6 +38,7 @@ impl Made {
             "pg_class" => Some(Made::Class),
             "pg_attribute" => Some(Made::Attribute),
             "pg_tables" => Some(Made::Tables),
+            "pg_database" => Some(Made::Database),
             "pg_constraint" => Some(Made::Constraint),
             "pg_index" => Some(Made::Index),
             "pg_attrdef" => Some(Made::Attrdef),
@@ -85,6 +89,7 @@ impl MadeTable {
                 let tables = rows(&self.source.tables, &context).await?;
                 tables_alone(&now, &tables)
             }
+            Made::Database => the_database(&rows(&self.source.databases, &context).await?),
             Made::Constraint => self.constraints(&now),
             Made::Index => self.indexes(&now),
             Made::Attrdef => self.defaults(&now),
@@ -111,6 +116,8 @@ impl MadeTable {
         }
         let given = Columns::from([
             ("reltuples", Arc::new(Float64Array::from(rows)) as _),
+            // As of a table that was never analysed: clients that see pages ask for ranges of them.
+            ("relpages", numbers(vec![0; count])),
             ("relhasindex", flags(indexed)),
             ("relchecks", shorts(checks)),
             ("relam", numbers(methods.collect())),
@@ -276,6 +283,15 @@ impl MadeTable {
         ]);
         filled(&self.schema, all.len(), &given)
     }
+}
+
+/// The row of the engine's catalog, with the name of the database.
+fn the_database(databases: &RecordBatch) -> Result<RecordBatch> {
+    let names = as_string_array(column(databases, "datname")?)?;
+    let ours: BooleanArray = names.iter().map(|n| Some(n == Some(CATALOG))).collect();
+    let row = filter_record_batch(databases, &ours)?;
+    let name = text(vec![DATABASE; row.num_rows()]);
+    with(&row, Columns::from([("datname", name)]))
 }
 
 /// Tables, of which `known` lists views too: dbt would drop those as tables.

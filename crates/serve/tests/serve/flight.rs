@@ -2,7 +2,7 @@
 //! are wrong.
 
 use super::support::{
-    ENDLESS, Server, answer, open, printed, resident_mib, secret, session, with_ssb,
+    ENDLESS, Server, open, printed, resident_mib, secret, session, ssb_answers, with_ssb,
 };
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
@@ -18,8 +18,6 @@ use prost::Message;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tierloom_serve::{Certificate, Passwords, ServeOptions};
-use tierloom_sql::{AdmissionOptions, SharedEngine};
-use tierloom_workloads::ssb::queries;
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 
@@ -58,26 +56,15 @@ pub fn python(server: &Server, modules: &[&str], program: &str) -> Option<std::p
 #[test]
 fn adbc_reads_the_star_schema_benchmark_as_the_shell_does() {
     let server = Server::with(both(), with_ssb());
-    let alone = SharedEngine::new(with_ssb(), AdmissionOptions::default());
-    let all: Vec<String> = queries().iter().map(|q| format!("{:?}", q.sql)).collect();
-    assert_eq!(all.len(), 13);
-    let expected: Vec<String> = queries()
-        .iter()
-        .map(|query| format!("{:?}", answer(&alone, query.sql)))
-        .collect();
-    let program = format!(
-        "QUERIES = [{}]\nEXPECTED = [{}]\n{}",
-        all.join(", "),
-        expected.join(", "),
-        r#"
+    let program = ssb_answers()
+        + r#"
 with connect() as c, c.cursor() as cur:
     for sql, expected in zip(QUERIES, EXPECTED, strict=True):
         cur.execute(sql)
         rows = "".join("|".join(str(v) for v in row) + "\n" for row in cur.fetchall())
         assert rows == expected, (sql, rows[:200], expected[:200])
 print("done")
-"#
-    );
+"#;
     let Some(output) = python(&server, &["pyarrow"], &program) else {
         return;
     };

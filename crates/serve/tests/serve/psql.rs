@@ -53,6 +53,23 @@ fn null_and_empty_text_differ_and_types_of_all_kinds_are_shown() {
         ("SELECT 1; SELECT 'b'", "1\nb\n"),
         ("SHOW server_version_num", "160006\n"),
         ("SELECT version() LIKE 'PostgreSQL 16%'", "t\n"),
+        ("SELECT 0.1::float = 0.1::double precision", "t\n"),
+        (
+            "SELECT current_database(), current_user, session_user",
+            "tierloom|tester|tester\n",
+        ),
+        (
+            "SELECT datname FROM pg_database WHERE datname = current_database()",
+            "tierloom\n",
+        ),
+        (
+            "SELECT DISTINCT table_catalog FROM information_schema.tables",
+            "tierloom\n",
+        ),
+        (
+            "SELECT user_name FROM tierloom_sessions WHERE pid = pg_backend_pid()",
+            "tester\n",
+        ),
     ] {
         let Some(mut psql) = server.psql("tester") else {
             return;
@@ -123,7 +140,7 @@ fn tables_are_listed_and_described() {
         ("\\dt", &["public|t|table"][..]),
         ("\\d", &["public|t|table", "public|n|table"]),
         ("\\d t", &["a|", "b|text"]),
-        ("\\l", &["datafusion"]),
+        ("\\l", &["tierloom"]),
         ("\\dn", &["public"]),
         (
             "SELECT user_name, state FROM tierloom_sessions",

@@ -13,7 +13,7 @@ use tierloom_serve::{Address, Reached, ServeError, ServeOptions, serve};
 use tierloom_sql::{
     AdmissionOptions, CollectedRows, Generated, SharedEngine, Silent, SqlOptions, SqlSession, split,
 };
-use tierloom_workloads::ssb::SsbConfig;
+use tierloom_workloads::ssb::{SsbConfig, queries};
 
 /// A server that ends with the test.
 pub struct Server {
@@ -204,6 +204,23 @@ pub fn answer(engine: &SharedEngine, text: &str) -> String {
         }
     }
     lines
+}
+
+/// Python: the queries of the Star Schema Benchmark as `QUERIES`, what the shell answers them as
+/// `EXPECTED`.
+pub fn ssb_answers() -> String {
+    let engine = SharedEngine::new(with_ssb(), AdmissionOptions::default());
+    let all = queries();
+    assert_eq!(all.len(), 13);
+    let list = |of: &dyn Fn(&'static str) -> String| {
+        let texts: Vec<String> = all.iter().map(|q| format!("{:?}", of(q.sql))).collect();
+        texts.join(", ")
+    };
+    format!(
+        "QUERIES = [{}]\nEXPECTED = [{}]\n",
+        list(&str::to_owned),
+        list(&|sql| answer(&engine, sql))
+    )
 }
 
 /// What a program printed; panics with its errors if it failed.

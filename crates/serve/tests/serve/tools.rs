@@ -55,7 +55,7 @@ const QUESTIONS: [(&str, &str, &[&str]); 35] = [
     (
         "dbeaver databases",
         r#"SELECT db.oid,db.* FROM pg_catalog.pg_database db WHERE datallowconn AND NOT datistemplate OR db.datname ='tierloom' ORDER BY db.datname"#,
-        &["|datafusion|"],
+        &["|tierloom|"],
     ),
     (
         "dbeaver keywords",
@@ -100,7 +100,7 @@ const QUESTIONS: [(&str, &str, &[&str]); 35] = [
     (
         "datagrip databases",
         r#"select N.oid::bigint as id, datname as name, D.description, datistemplate as is_template, datallowconn as allow_connections, pg_catalog.pg_get_userbyid(N.datdba) as "owner" from pg_catalog.pg_database N left join pg_catalog.pg_shdescription D on N.oid = D.objoid order by case when datname = pg_catalog.current_database() then -1::bigint else N.oid::bigint end"#,
-        &["|datafusion|"],
+        &["|tierloom|"],
     ),
     (
         "datagrip schemas",
@@ -223,7 +223,7 @@ const COMMANDS: [(&str, &[&str]); 28] = [
     ("\\dn+", &["public|"]),
     ("\\df", &[]),
     ("\\di+", &["public|ordered_pkey|index|", "|btree|"]),
-    ("\\l+", &["datafusion|"]),
+    ("\\l+", &["tierloom|"]),
     ("\\dT", &[]),
     ("\\du", &[]),
     ("\\ds", &[]),
