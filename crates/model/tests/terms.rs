@@ -25,8 +25,8 @@ fn close(a: f64, b: f64) {
     assert!((a / b - 1.0).abs() < 1e-3, "{a} is not {b}");
 }
 
-/// The NUS24 machine with more lines in flight and without overload: 28.5 GB/s, 96 ns, 12 scalar, 16 vector and 10 random lines, 64
-/// MiB cache of 30 ns, TLB reach of 2 GiB, walks of 60 ns.
+/// The NUS24 machine with more lines in flight and without overload: 28.5 GB/s, 96 ns, 12 scalar,
+/// 16 vector and 10 random lines, 64 MiB cache of 30 ns, TLB reach of 2 GiB, walks of 60 ns.
 fn machine() -> Machine {
     let mut machine = profiles::load("nus24").unwrap();
     machine.concurrency.sequential_scalar.value = 12.0;

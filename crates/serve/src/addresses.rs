@@ -1,6 +1,6 @@
 //! Addresses of rows, which there are none of.
 
-use super::database::{replaced, tokens};
+use super::tokens::{replaced, tokens};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::borrow::Cow;
 use tierloom_sql::is_word;

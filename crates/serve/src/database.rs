@@ -3,8 +3,8 @@
 
 use super::addresses::with_all_rows;
 use super::floats::with_doubles;
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use super::tokens::{place, tokens};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::borrow::Cow;
 use tierloom_sql::{Piece, SqlError, is_word, split};
 
@@ -62,14 +62,6 @@ fn is_database(tokens: &[TokenWithSpan], at: usize) -> bool {
     named && begins && is_point(at + 1) && is_name(at + 2) && is_point(at + 3) && is_name(at + 4)
 }
 
-/// The tokens of a text without white space and comments; `None` for what is no SQL.
-pub(crate) fn tokens(text: &str) -> Option<Vec<TokenWithSpan>> {
-    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location();
-    let mut tokens = tokens.ok()?;
-    tokens.retain(|t| !matches!(t.token, Token::Whitespace(_) | Token::EOF));
-    Some(tokens)
-}
-
 /// The text with spaces in the place of `tokens`, each of which is on one line.
 fn blanked<'t>(text: &str, tokens: impl Iterator<Item = &'t TokenWithSpan>) -> String {
     let mut lines: Vec<Vec<char>> = text
@@ -87,35 +79,6 @@ fn blanked<'t>(text: &str, tokens: impl Iterator<Item = &'t TokenWithSpan>) -> S
     }
     let lines: Vec<String> = lines.into_iter().map(String::from_iter).collect();
     lines.join("\n")
-}
-
-/// The text with `name` in the place of the first token of each part, and nothing in that of the
-/// others.
-pub(crate) fn replaced(text: &str, parts: &[&[TokenWithSpan]], name: &str) -> String {
-    let mut lines: Vec<Vec<char>> = text
-        .split('\n')
-        .map(|line| line.chars().collect())
-        .collect();
-    // From the end, so that what is before stays where it is.
-    for part in parts.iter().rev() {
-        for (at, token) in part.iter().enumerate().rev() {
-            let (start, end) = (place(token.span.start), place(token.span.end));
-            let name = if at == 0 { name } else { "" };
-            if let Some(line) = lines.get_mut(start.0)
-                && end.1 <= line.len()
-            {
-                line.splice(start.1..end.1, name.chars());
-            }
-        }
-    }
-    let lines: Vec<String> = lines.into_iter().map(String::from_iter).collect();
-    lines.join("\n")
-}
-
-/// Line and column, from 0.
-fn place(location: Location) -> (usize, usize) {
-    let from_0 = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).saturating_sub(1);
-    (from_0(location.line), from_0(location.column))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Clients of PostgreSQL write it for their doubles, and would lose digits without an error.
 
-use super::database::{replaced, tokens};
+use super::tokens::{replaced, tokens};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::borrow::Cow;
 use tierloom_sql::is_word;

@@ -35,8 +35,8 @@ mod database;
 mod errors;
 mod extended;
 mod fields;
-mod floats;
 mod flight;
+mod floats;
 mod http;
 mod idle;
 mod information;
@@ -56,6 +56,7 @@ mod simple;
 mod startup;
 mod syntax;
 mod tls;
+mod tokens;
 mod traffic;
 mod variables;
 
