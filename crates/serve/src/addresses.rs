@@ -1,9 +1,11 @@
 //! Addresses of rows, which there are none of.
 
-use super::tokens::{replaced, tokens};
+use super::tokens::Edit;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
-use std::borrow::Cow;
 use tierloom_sql::is_word;
+
+/// The column of addresses.
+pub(crate) const ADDRESS: &str = "ctid";
 
 /// The first and the last page that PostgreSQL can have.
 const ALL_PAGES: [&str; 2] = ["(0,0)", "(4294967295,0)"];
@@ -11,23 +13,14 @@ const ALL_PAGES: [&str; 2] = ["(0,0)", "(4294967295,0)"];
 /// Tokens of `ctid BETWEEN '...'::tid AND '...'::tid`.
 const LENGTH: usize = 9;
 
-/// The text with `true` where rows on all pages are asked for.
+/// The conditions of a statement that ask for rows on all pages, which `true` replaces.
 ///
 /// DuckDB's extension reads tables in ranges of pages, and one whose pages it does not know in this
 /// one. Other ranges stay, and are errors.
-pub(crate) fn with_all_rows(text: Cow<'_, str>) -> Cow<'_, str> {
-    // Nearly all texts end here.
-    if !text.contains("ctid") {
-        return text;
-    }
-    let Some(tokens) = tokens(&text) else {
-        return text;
-    };
-    let all: Vec<&[TokenWithSpan]> = tokens.windows(LENGTH).filter(|t| is_all(t)).collect();
-    if all.is_empty() {
-        return text;
-    }
-    Cow::Owned(replaced(&text, &all, "true"))
+pub(crate) fn all_rows(statement: &[TokenWithSpan]) -> Vec<Edit<'_>> {
+    let all = statement.windows(LENGTH).filter(|tokens| is_all(tokens));
+    let name = Some("true");
+    all.map(|tokens| Edit { tokens, name }).collect()
 }
 
 fn is_all(tokens: &[TokenWithSpan]) -> bool {
@@ -37,16 +30,17 @@ fn is_all(tokens: &[TokenWithSpan]) -> bool {
         text && tokens[at + 1].token == Token::DoubleColon && word(at + 2, "tid")
     };
     let [first, last] = ALL_PAGES;
-    word(0, "ctid") && word(1, "between") && page(2, first) && word(5, "and") && page(6, last)
+    word(0, ADDRESS) && word(1, "between") && page(2, first) && word(5, "and") && page(6, last)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tokens::edited;
     use super::*;
 
     #[test]
     fn all_pages_are_all_rows_and_other_ranges_and_texts_stay() {
-        let read = |text: &str| with_all_rows(Cow::Borrowed(text)).into_owned();
+        let read = |text: &str| edited(text, &[ADDRESS], all_rows).into_owned();
         let all = "ctid BETWEEN '(0,0)'::tid AND '(4294967295,0)'::tid";
         let asked = format!("COPY (SELECT a FROM t WHERE {all} AND a > 1) TO STDOUT");
         let found = read(&asked);

@@ -1,11 +1,10 @@
 //! Names of three parts, `tierloom.public.t`, which dbt and other tools write: there is one
 //! database, so the first part says nothing.
 
-use super::addresses::with_all_rows;
-use super::floats::with_doubles;
-use super::tokens::{place, tokens};
+use super::addresses::{ADDRESS, all_rows};
+use super::floats::{FLOAT, doubles};
+use super::tokens::{Edit, edited};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
-use std::borrow::Cow;
 use tierloom_sql::{Piece, SqlError, is_word, split};
 
 /// What `current_database()` answers.
@@ -15,33 +14,29 @@ pub(crate) const DATABASE: &str = "tierloom";
 const OF_SETTINGS: [&str; 3] = ["set", "show", "reset"];
 
 /// The statements of a text as the engine means them: without the database before the schema of a
-/// name, and with doubles where PostgreSQL has them.
+/// name, with doubles where PostgreSQL has them, and without addresses of rows.
 ///
 /// # Errors
 /// Text that can never be statements.
 pub(crate) fn statements(text: &str) -> Result<Vec<Piece>, SqlError> {
-    split(&with_all_rows(with_doubles(without_database(text))))
+    let meant = edited(text, &[DATABASE, FLOAT, ADDRESS], |statement| {
+        let edits = [databases, doubles, all_rows].map(|edits| edits(statement));
+        edits.into_iter().flatten().collect()
+    });
+    split(&meant)
 }
 
-/// The text with spaces in the place of the database, so that all else stays where it is.
-fn without_database(text: &str) -> Cow<'_, str> {
-    // Nearly all texts end here.
-    let named = |word: &[u8]| word.eq_ignore_ascii_case(DATABASE.as_bytes());
-    if !text.as_bytes().windows(DATABASE.len()).any(named) {
-        return Cow::Borrowed(text);
+/// The names of the database in a statement, which spaces replace.
+fn databases(statement: &[TokenWithSpan]) -> Vec<Edit<'_>> {
+    if statement.first().is_some_and(is_of_settings) {
+        return Vec::new();
     }
-    // The error of what is no SQL is told where the text is split.
-    let Some(tokens) = tokens(text) else {
-        return Cow::Borrowed(text);
-    };
-    let statements = tokens.split(|t| t.token == Token::SemiColon);
-    let databases = statements
-        .filter(|statement| !statement.first().is_some_and(is_of_settings))
-        .flat_map(|statement| {
-            let places = (0..statement.len()).filter(|at| is_database(statement, *at));
-            places.flat_map(|at| &statement[at..at + 2])
-        });
-    Cow::Owned(blanked(text, databases))
+    let places = (0..statement.len()).filter(|at| is_database(statement, *at));
+    let edits = places.map(|at| Edit {
+        tokens: &statement[at..at + 2],
+        name: None,
+    });
+    edits.collect()
 }
 
 fn is_of_settings(token: &TokenWithSpan) -> bool {
@@ -62,25 +57,6 @@ fn is_database(tokens: &[TokenWithSpan], at: usize) -> bool {
     named && begins && is_point(at + 1) && is_name(at + 2) && is_point(at + 3) && is_name(at + 4)
 }
 
-/// The text with spaces in the place of `tokens`, each of which is on one line.
-fn blanked<'t>(text: &str, tokens: impl Iterator<Item = &'t TokenWithSpan>) -> String {
-    let mut lines: Vec<Vec<char>> = text
-        .split('\n')
-        .map(|line| line.chars().collect())
-        .collect();
-    for token in tokens {
-        let (start, end) = (place(token.span.start), place(token.span.end));
-        if let Some(part) = lines
-            .get_mut(start.0)
-            .and_then(|l| l.get_mut(start.1..end.1))
-        {
-            part.fill(' ');
-        }
-    }
-    let lines: Vec<String> = lines.into_iter().map(String::from_iter).collect();
-    lines.join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,7 +73,7 @@ mod tests {
                 "drop table          s.t; SELECT 1",
             ),
         ] {
-            assert_eq!(without_database(text), expected);
+            assert_eq!(edited(text, &[DATABASE], databases), expected);
         }
         for same in [
             "SET tierloom.placement.t = 'cxl'",
@@ -106,7 +82,7 @@ mod tests {
             "SELECT \"Tierloom\".public.t, 'tierloom",
             "SELECT tierloom_a.public.t FROM tierloom_sessions",
         ] {
-            assert_eq!(without_database(same), same);
+            assert_eq!(edited(same, &[DATABASE], databases), same);
         }
     }
 }

@@ -2,43 +2,26 @@
 //!
 //! Clients of PostgreSQL write it for their doubles, and would lose digits without an error.
 
-use super::tokens::{replaced, tokens};
+use super::tokens::Edit;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
-use std::borrow::Cow;
 use tierloom_sql::is_word;
+
+/// The name of the type.
+pub(crate) const FLOAT: &str = "float";
 
 /// Bits of the fraction of a `real`: PostgreSQL takes `FLOAT(p)` as `real` up to here, and as
 /// `double precision` beyond (its manual, section "Floating-Point Types").
 const BITS_OF_REAL: u64 = 24;
 
 /// Words behind which the name of a column cannot end, so that what follows is no type.
-const NO_COLUMN: [&str; 12] = [
-    "as", "select", "distinct", "by", "where", "and", "or", "not", "on", "default", "key", "table",
+const NO_COLUMN: [&str; 11] = [
+    "select", "distinct", "by", "where", "and", "or", "not", "on", "default", "key", "table",
 ];
 
-/// The text with `FLOAT8` where a type is `FLOAT` and has more bits than a `real`.
+/// The types of a statement that are doubles, each with its number of bits; `FLOAT8` replaces them.
 ///
 /// A line becomes a character longer for each `FLOAT` without a number of bits.
-pub(crate) fn with_doubles(text: Cow<'_, str>) -> Cow<'_, str> {
-    // Nearly all texts end here.
-    let named = |word: &[u8]| word.eq_ignore_ascii_case(b"float");
-    if !text.as_bytes().windows(5).any(named) {
-        return text;
-    }
-    // The error of what is no SQL is told where the text is split.
-    let Some(tokens) = tokens(&text) else {
-        return text;
-    };
-    let statements = tokens.split(|t| t.token == Token::SemiColon);
-    let doubles: Vec<&[TokenWithSpan]> = statements.flat_map(doubles).collect();
-    if doubles.is_empty() {
-        return text;
-    }
-    Cow::Owned(replaced(&text, &doubles, "FLOAT8"))
-}
-
-/// The types of a statement that are doubles, each with its number of bits.
-fn doubles(statement: &[TokenWithSpan]) -> Vec<&[TokenWithSpan]> {
+pub(crate) fn doubles(statement: &[TokenWithSpan]) -> Vec<Edit<'_>> {
     let first = |word| statement.first().is_some_and(|t| is_word(&t.token, word));
     let mut declares = first("create") || first("alter");
     // Of each bracket that is open, whether it is that of a cast.
@@ -46,27 +29,24 @@ fn doubles(statement: &[TokenWithSpan]) -> Vec<&[TokenWithSpan]> {
     let mut found = Vec::new();
     for (at, token) in statement.iter().enumerate() {
         let before = at.checked_sub(1).map(|before| &statement[before].token);
+        let is_before = |word| before.is_some_and(|token| is_word(token, word));
         match &token.token {
-            Token::LParen => {
-                casts.push(before.is_some_and(|t| is_word(t, "cast") || is_word(t, "try_cast")))
-            }
+            Token::LParen => casts.push(is_before("cast") || is_before("try_cast")),
             Token::RParen => drop(casts.pop()),
             // What a table or view is made of declares nothing.
             word if is_word(word, "as") && casts.is_empty() => declares = false,
-            word if is_word(word, "float") => {
+            word if is_word(word, FLOAT) => {
                 let is_type = match before {
                     Some(Token::DoubleColon) => true,
-                    Some(Token::Word(name)) if is_word(&statement[at - 1].token, "as") => {
-                        name.quote_style.is_none() && casts.last() == Some(&true)
-                    }
-                    Some(before @ Token::Word(_)) => {
-                        declares && !NO_COLUMN.iter().any(|word| is_word(before, word))
-                    }
+                    Some(Token::Word(_)) if is_before("as") => casts.last() == Some(&true),
+                    Some(Token::Word(_)) => declares && !NO_COLUMN.into_iter().any(is_before),
                     _ => false,
                 };
                 let (bits, length) = bits(&statement[at..]);
                 if is_type && bits.is_none_or(|bits| bits > BITS_OF_REAL) {
-                    found.push(&statement[at..at + length]);
+                    let tokens = &statement[at..at + length];
+                    let name = Some("FLOAT8");
+                    found.push(Edit { tokens, name });
                 }
             }
             _ => {}
@@ -88,10 +68,11 @@ fn bits(tokens: &[TokenWithSpan]) -> (Option<u64>, usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tokens::edited;
     use super::*;
 
     fn read(text: &str) -> String {
-        with_doubles(Cow::Borrowed(text)).into_owned()
+        edited(text, &[FLOAT], doubles).into_owned()
     }
 
     #[test]

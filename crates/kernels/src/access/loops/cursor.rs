@@ -15,13 +15,11 @@ pub(super) trait Cursor: Clone {
     /// Offset of the next place.
     fn next(&mut self) -> usize;
 
-    /// Whether [`Self::next_block`] is faster than as many calls of [`Self::next`].
-    const IN_BLOCKS: bool = false;
-
-    /// Offsets of the next places, if nothing is prefetched.
+    /// Offsets of the next places, where that is faster than as many calls of [`Self::next`]. Then
+    /// nothing is prefetched.
     #[inline(always)]
-    fn next_block(&mut self) -> [usize; BLOCK_PLACES] {
-        [(); BLOCK_PLACES].map(|()| self.next())
+    fn next_block(&mut self) -> Option<[usize; BLOCK_PLACES]> {
+        None
     }
 
     /// Offset to prefetch after the last [`Self::next`]. It may be outside the memory, where a
@@ -88,12 +86,10 @@ pub(super) struct Anywhere {
 }
 
 impl Cursor for Anywhere {
-    const IN_BLOCKS: bool = true;
-
     #[inline(always)]
-    fn next_block(&mut self) -> [usize; BLOCK_PLACES] {
+    fn next_block(&mut self) -> Option<[usize; BLOCK_PLACES]> {
         let places = self.draw.next_block();
-        places.map(|place| (place as usize).wrapping_mul(self.stride))
+        Some(places.map(|place| (place as usize).wrapping_mul(self.stride)))
     }
 
     #[inline(always)]

@@ -35,12 +35,14 @@ pub(super) unsafe fn visit<U: Unit, C: Cursor, const KIND: u8, const STREAM: boo
         reads: 0,
         reads_due: job.reads_due,
     };
+    let plain = !job.flushes.any;
     // SAFETY: as above.
     unsafe {
         match job.access_bytes {
-            _ if job.flushes.any => all::<U, C, KIND, STREAM, { size::ANY }>(&mut state),
-            bytes if bytes == U::BYTES => all::<U, C, KIND, STREAM, { size::UNIT }>(&mut state),
-            LINE_BYTES => all::<U, C, KIND, STREAM, { size::LINE }>(&mut state),
+            bytes if plain && bytes == U::BYTES => {
+                all::<U, C, KIND, STREAM, { size::UNIT }>(&mut state)
+            }
+            LINE_BYTES if plain => all::<U, C, KIND, STREAM, { size::LINE }>(&mut state),
             _ => all::<U, C, KIND, STREAM, { size::ANY }>(&mut state),
         }
     }
@@ -92,8 +94,8 @@ unsafe fn all<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool, const SIZE
         return;
     }
     for _ in 0..count / BLOCK_PLACES as u64 {
-        if C::IN_BLOCKS {
-            for offset in state.cursor.next_block() {
+        if let Some(offsets) = state.cursor.next_block() {
+            for offset in offsets {
                 // SAFETY: as above.
                 unsafe { access::<U, C, KIND, STREAM, SIZE>(state, offset) };
             }
