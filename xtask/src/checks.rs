@@ -18,10 +18,16 @@ pub fn lint(shell: &Shell) -> Result<()> {
     .run()?)
 }
 
+/// Examples are documented too: with them dependencies have the features that `lint` has checked
+/// them with, and are not checked once more.
 pub fn doc(shell: &Shell) -> Result<()> {
-    Ok(cmd!(shell, "cargo doc {EVERYTHING...} --no-deps --quiet")
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .run()?)
+    let all = ["--lib", "--bin", "xtask", "--examples"];
+    Ok(cmd!(
+        shell,
+        "cargo doc {EVERYTHING...} {all...} --no-deps --quiet"
+    )
+    .env("RUSTDOCFLAGS", "-D warnings")
+    .run()?)
 }
 
 pub fn lean(shell: &Shell) -> Result<()> {

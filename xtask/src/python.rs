@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use xshell::{Shell, cmd};
 
 /// The Python environment for clients of the server and the packages in it; see docs/serve.md.
@@ -39,6 +40,9 @@ pub fn install_clients(shell: &Shell) -> Result<()> {
 /// # Errors
 /// Python lacks a part, or pip fails.
 pub fn environment(shell: &Shell, venv: &str, packages: &[&str]) -> Result<PathBuf> {
+    // Two steps may ask for the same one at the same time.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let venv = shell.current_dir().join(venv);
     let wanted = packages.join(" ");
     // Written last, so that an environment that was not finished is made again.

@@ -18,13 +18,15 @@ use std::time::Instant;
 use tierloom_testing::NOTES;
 use xshell::{Shell, cmd};
 
-/// Binaries that run at the same time.
+/// Binaries that run at the same time, beside those of [`WAITS`].
 const AT_ONCE: usize = 2;
 
+/// What waits for heartbeats and lost nodes for half of its ten minutes: it runs beside all others.
+const WAITS: &str = "cluster";
+
 /// Those that take longest are begun first, so that none is left alone at the end.
-const LONG: [&str; 8] = [
+const LONG: [&str; 7] = [
     "router_nodes",
-    "cluster",
     "suite",
     "lab_operators",
     "lab_adaptive",
@@ -116,16 +118,19 @@ fn binary_of(line: &str) -> Result<Option<TestBinary>> {
 
 /// Runs the binaries; returns what failed.
 fn run_all(binaries: Vec<TestBinary>, notes: &Path) -> Vec<String> {
-    let waiting = Mutex::new(VecDeque::from(binaries));
+    let (waits, binaries): (Vec<_>, Vec<_>) = binaries.into_iter().partition(|b| b.name == WAITS);
+    let [waits, binaries] = [waits, binaries].map(|some| Mutex::new(VecDeque::from(some)));
     let failed = Mutex::new(Vec::new());
-    let next = || {
-        let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    let next = |from: &Mutex<VecDeque<TestBinary>>| {
+        let mut waiting = from.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.pop_front()
     };
+    let lanes = std::iter::once(&waits).chain(std::iter::repeat_n(&binaries, AT_ONCE));
     std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                while let Some(binary) = next() {
+        for lane in lanes {
+            let (next, failed) = (&next, &failed);
+            scope.spawn(move || {
+                while let Some(binary) = next(lane) {
                     if !run(&binary, notes) {
                         let name = format!("{} ({})", binary.name, binary.folder.display());
                         let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
 /// The Python environment of the tests, and the packages in it.
-pub const VENV: &str = "target/python-venv";
-pub const PACKAGES: [&str; 10] = [
+const VENV: &str = "target/python-venv";
+const PACKAGES: [&str; 10] = [
     "duckdb==2.0.0",
     "maturin==1.16.0",
     "mypy==2.4.1",
@@ -55,9 +55,14 @@ const EMPTY: &str = "target/python-model-venv";
 /// A crate of the SQL engine, as its name is in symbols.
 const DATAFUSION: &[u8] = b"datafusion_expr";
 
+/// Installs what the packages are built and tested with, if it is not there; the interpreter.
+pub fn install(shell: &Shell) -> Result<PathBuf> {
+    environment(shell, VENV, &PACKAGES)
+}
+
 /// Builds both wheels and tests them.
 pub fn python(shell: &Shell) -> Result<()> {
-    let python = environment(shell, VENV, &PACKAGES)?;
+    let python = install(shell)?;
     engine(shell, &python)?;
     model(shell, &python)
 }

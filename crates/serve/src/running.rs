@@ -11,7 +11,7 @@ use pgwire::error::{PgWireError, PgWireResult};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tierloom_metrics::{Counted, Ended};
-use tierloom_sql::{Flow, Outcome, Piece, Sink, SqlError, SqlSession, Watch};
+use tierloom_sql::{Flow, Opaque, Outcome, Piece, Sink, SqlError, SqlSession, Watch};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, mpsc};
 
@@ -106,8 +106,8 @@ impl<E: Encode> Drop for Running<E> {
 
 /// A session for one statement: that of the connection, or one for it alone.
 pub(crate) enum Lease {
-    Shared(OwnedMutexGuard<SqlSession>),
-    Own(Box<SqlSession>),
+    Shared(OwnedMutexGuard<Opaque<SqlSession>>),
+    Own(Opaque<SqlSession>),
 }
 
 impl Lease {

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tierloom_metrics::{Counted, Kind};
-use tierloom_sql::{Described, Piece, SharedEngine, Silent, SqlError, SqlSession};
+use tierloom_sql::{Described, Opaque, Piece, SharedEngine, Silent, SqlError, SqlSession};
 use tokio::sync::Mutex as AsyncMutex;
 
 /// What all sessions have in common.
@@ -54,7 +54,7 @@ pub(crate) struct ClientSession {
     /// Of the other end, for people.
     address: String,
     place: Mutex<Option<Place>>,
-    engine: Mutex<Option<Arc<AsyncMutex<SqlSession>>>>,
+    engine: Mutex<Option<Arc<AsyncMutex<Opaque<SqlSession>>>>>,
     pub variables: Mutex<Variables>,
 }
 
@@ -115,14 +115,14 @@ impl ClientSession {
     }
 
     /// The engine's session, made when it is first needed.
-    fn engine(&self) -> Arc<AsyncMutex<SqlSession>> {
+    fn engine(&self) -> Arc<AsyncMutex<Opaque<SqlSession>>> {
         let mut slot = lock(&self.engine);
         let made = slot.get_or_insert_with(|| {
             let session = self.server.engine.session();
             if let Ok(client) = self.client() {
                 add_client(session.context(), &client);
             }
-            Arc::new(AsyncMutex::new(session))
+            Arc::new(AsyncMutex::new(Opaque::new(session)))
         });
         Arc::clone(made)
     }
@@ -131,7 +131,7 @@ impl ClientSession {
     pub async fn lease(&self, aside: bool) -> Lease {
         let session = self.engine();
         match aside {
-            true => Lease::Own(Box::new(session.lock().await.fork())),
+            true => Lease::Own(Opaque::new(session.lock().await.fork())),
             false => Lease::Shared(session.lock_owned().await),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::admission::AdmissionOptions;
 use super::catalog::Catalog;
+use super::opaque::Opaque;
 use super::planner::Running;
 use super::replay::Replay;
 use super::session::SqlSession;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 /// An engine with its tables, for any number of sessions at the same time.
 pub struct SharedEngine {
-    first: SqlSession,
+    first: Opaque<SqlSession>,
 }
 
 impl SharedEngine {
@@ -24,7 +25,9 @@ impl SharedEngine {
         session.shared.publish(&session.settings);
         let mut first = session;
         first.served = true;
-        SharedEngine { first }
+        SharedEngine {
+            first: Opaque::new(first),
+        }
     }
 
     /// DataFusion's context that sessions are copied from: functions and schemas that are added to

@@ -8,8 +8,7 @@ mod stage;
 mod trial;
 
 use crate::everything::build_tests;
-use crate::python::environment;
-use crate::wheel::{ENGINE, MODEL, PACKAGES, VENV};
+use crate::wheel::{ENGINE, MODEL, install};
 use anyhow::{Context, Result, bail, ensure};
 use stage::Content;
 use std::path::{Path, PathBuf};
@@ -128,7 +127,7 @@ fn wheel(shell: &Shell, args: &Args) -> Result<()> {
         args.binary.is_none() && !args.tries,
         "--binary, --libraries and --try are for deb\n{USAGE}"
     );
-    let python = environment(shell, VENV, &PACKAGES)?;
+    let python = install(shell)?;
     let maturin = python.with_file_name("maturin");
     let profile = args.profile();
     let package = if args.model { MODEL } else { ENGINE };

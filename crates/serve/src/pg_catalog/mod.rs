@@ -36,7 +36,7 @@ use state::{CATALOG, Source};
 use std::fmt;
 use std::sync::Arc;
 use tables::{Made, MadeTable};
-use tierloom_sql::SharedEngine;
+use tierloom_sql::{Opaque, SharedEngine};
 
 /// Adds the catalog's tables and functions to all sessions of `engine`.
 pub(crate) fn add(engine: &SharedEngine) -> std::result::Result<(), ServeError> {
@@ -68,7 +68,7 @@ pub(crate) fn add(engine: &SharedEngine) -> std::result::Result<(), ServeError> 
         tables: stream("pg_tables")?,
         databases: stream("pg_database")?,
         catalogs: Arc::clone(&catalogs),
-        declarations: engine.declarations(),
+        declarations: Opaque::new(engine.declarations()),
         numbers: Arc::clone(&numbers),
     });
     for function in functions::all(&numbers, &engine.declarations()) {

@@ -13,7 +13,7 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use futures::TryStreamExt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tierloom_sql::{Declaration, Declarations, TableSize};
+use tierloom_sql::{Declaration, Declarations, Opaque, TableSize};
 
 /// Where the catalog's tables get their rows from.
 pub(super) struct Source {
@@ -25,7 +25,7 @@ pub(super) struct Source {
     /// `pg_database` by the names of the engine.
     pub databases: Arc<dyn PartitionStream>,
     pub catalogs: Arc<dyn CatalogProviderList>,
-    pub declarations: Declarations,
+    pub declarations: Opaque<Declarations>,
     pub numbers: Arc<Numbers>,
 }
 
