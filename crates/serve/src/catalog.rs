@@ -14,6 +14,7 @@ use arrow::array::{ArrayRef, Int32Array, ListBuilder, StringArray, StringBuilder
 use arrow::datatypes::DataType;
 use datafusion::common::cast::as_string_array;
 use datafusion::common::{Result, ScalarValue};
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 use datafusion::sql::sqlparser::ast::Ident;
@@ -57,8 +58,30 @@ pub(crate) fn add(engine: &SharedEngine, clients: &Clients) -> std::result::Resu
     context.register_udf(parts_of_name());
     context.register_udf(ScalarUDF::from(JsonObject::new()));
     context.register_udf(setting());
+    for (of_engine, of_postgres) in SAME {
+        let known = context.udf(of_engine).map_err(ServeError::failed)?;
+        let both = known
+            .as_ref()
+            .clone()
+            .with_aliases(of_postgres.iter().copied());
+        context.register_udf(both);
+    }
     Ok(())
 }
+
+/// Functions of the engine, and what PostgreSQL calls them. A statement is a transaction here, and
+/// its time is that of its start.
+const SAME: [(&str, &[&str]); 2] = [
+    ("uuid", &["gen_random_uuid"]),
+    (
+        "now",
+        &[
+            "clock_timestamp",
+            "statement_timestamp",
+            "transaction_timestamp",
+        ],
+    ),
+];
 
 /// Adds what is true of one client: its name, and the number of its session.
 pub(crate) fn add_client(context: &SessionContext, client: &Client) {

@@ -2,6 +2,7 @@
 
 use super::format;
 use super::numbers::Numbers;
+use super::types;
 use arrow::array::{
     Array, ArrayRef, BooleanArray, Int32Array, Int64Array, ListArray, ListBuilder, StringArray,
     StructArray,
@@ -64,6 +65,7 @@ pub(super) fn all(numbers: &Arc<Numbers>, declarations: &Declarations) -> Vec<Sc
             Ok(Arc::new(texts.collect::<StringArray>()))
         }),
         function("format", DataType::Utf8, format::formatted),
+        function("pg_typeof", DataType::Utf8, types::type_of),
         function("pg_size_pretty", DataType::Utf8, format::sizes),
         size("pg_relation_size", numbers),
         size("pg_total_relation_size", numbers),

@@ -15,6 +15,7 @@ mod rows;
 mod settings;
 mod state;
 mod tables;
+mod types;
 
 pub(crate) use functions::{DEFAULT_OF_COLUMN, NAMES_OF_COLUMNS, PLACES};
 pub(crate) use rows::VECTOR;

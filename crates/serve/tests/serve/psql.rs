@@ -70,6 +70,14 @@ fn null_and_empty_text_differ_and_types_of_all_kinds_are_shown() {
             "SELECT user_name FROM tierloom_sessions WHERE pid = pg_backend_pid()",
             "tester\n",
         ),
+        (
+            "SELECT pg_typeof(1::int), pg_typeof(now()), pg_typeof(ARRAY[1.5::float8])",
+            "integer|timestamp with time zone|double precision[]\n",
+        ),
+        (
+            "SELECT length(gen_random_uuid()), clock_timestamp() = statement_timestamp()",
+            "36|t\n",
+        ),
     ] {
         let Some(mut psql) = server.psql("tester") else {
             return;
