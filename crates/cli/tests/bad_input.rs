@@ -191,14 +191,14 @@ fn broken_profiles_are_refused_with_file_line_and_field() {
         .to_owned();
     let cases: [(&str, &str, &[&str]); 6] = [
         (
-            "read_gbps: { value: 28.5, ",
+            "read_gbps: { value: 29.667, ",
             "read_gbps: { ",
             &["read_gbps", "missing"],
         ),
         (
-            "value: 28.5",
-            "value: -28.5",
-            &["tiers[0].read_gbps", "is -28.5"],
+            "value: 29.667",
+            "value: -29.667",
+            &["tiers[0].read_gbps", "is -29.667"],
         ),
         ("value: 96,", "value: .nan,", &["tiers[0].idle_latency_ns"]),
         ("knee: ", "kneee: ", &["kneee", "knee"]),

@@ -71,8 +71,8 @@ fn null_and_empty_text_differ_and_types_of_all_kinds_are_shown() {
             "tester\n",
         ),
         (
-            "SELECT pg_typeof(1::int), pg_typeof(now()), pg_typeof(ARRAY[1.5::float8])",
-            "integer|timestamp with time zone|double precision[]\n",
+            "SELECT pg_typeof(1::int), pg_typeof(DATE '2026-01-01'), pg_typeof(ARRAY[1.5::float8])",
+            "integer|date|double precision[]\n",
         ),
         (
             "SELECT length(gen_random_uuid()), clock_timestamp() = statement_timestamp()",
