@@ -132,7 +132,9 @@ fn a_profile_of_ones_own_gives_what_the_same_built_in_one_gives() {
 #[test]
 fn a_given_time_per_tuple_moves_modelled_figures_and_no_answer() {
     let at = |ns: &str| small_run(&["--machine", "nus24", "--time-per-tuple", ns]);
-    let (fast, slow) = (at("5"), at("500"));
+    // So far apart that the times which are measured here, as that of planning, are small beside
+    // the difference on any machine.
+    let (fast, slow) = (at("5"), at("5000"));
     assert_eq!(fast.run.settings.time_per_tuple_ns, Some(5.0));
     let answers = |run: &RunSet| measured(run).map(what).collect::<BTreeSet<_>>();
     assert_eq!(answers(&fast), answers(&slow));
@@ -146,7 +148,7 @@ fn a_given_time_per_tuple_moves_modelled_figures_and_no_answer() {
     assert_eq!(modelled(&fast).count(), 13 * PLACEMENTS.len());
     for q in modelled(&fast) {
         assert!(
-            slow_of(q) > 8.0 * q.time_ms.median,
+            slow_of(q) > 10.0 * q.time_ms.median,
             "{} {}: {} and {}",
             q.query,
             q.placement,

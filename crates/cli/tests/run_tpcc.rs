@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{command, end_of, refused, tierloom};
+use common::{command, end_of, profile, refused, tierloom};
 use std::path::Path;
 use tierloom_record::{HERE, Provenance, RecordSet, TransactionsRecord};
 
@@ -107,10 +107,25 @@ fn bad_input_about_streams_is_one_error_before_anything_is_loaded() {
     }
 }
 
+/// NUS24's profile with so little CXL bandwidth that streams fill it, however slow they are here.
+fn narrow_cxl() -> String {
+    let text = profile("nus24");
+    let (others, cxl) = text.split_at(text.find("- name: cxl").unwrap());
+    let mut cxl = cxl.to_owned();
+    for name in ["read_gbps:", "write_gbps:"] {
+        let is_peak = |line: &&str| line.trim_start().starts_with(name);
+        let peak = cxl.lines().find(is_peak).unwrap().to_owned();
+        let narrow = format!("    {name} {{ value: 2, kind: assumed, source: narrow }}");
+        cxl = cxl.replacen(&peak, &narrow, 1);
+    }
+    format!("{others}{cxl}")
+}
+
 #[test]
 fn streams_beside_transactions_take_from_each_other_here_and_on_a_full_tier() {
     let folder = tempfile::tempdir().unwrap();
-    let line = "run tpcc --warehouses 3 --clients 1 --seconds 0.5 --pages 4k --placement default,cxl --beside ssb:0.01 --beside-threads 1 --beside-placement cxl --rounds 2 --machine nus24 --records run.jsonl --report run.html";
+    std::fs::write(folder.path().join("narrow.yaml"), narrow_cxl()).unwrap();
+    let line = "run tpcc --warehouses 3 --clients 1 --seconds 0.5 --pages 4k --placement default,cxl --beside ssb:0.01 --beside-threads 1 --beside-placement cxl --rounds 2 --machine ./narrow.yaml --records run.jsonl --report run.html";
     let ended = tierloom(folder.path(), &arguments(line)).with_code(0);
     let says = "tpcc beside 1 stream of ssb (SF 0.01, 1 thread) in dram, measured here, 2 rounds";
     assert!(ended.stdout.contains(says), "{}", ended.stdout);
@@ -142,11 +157,7 @@ fn streams_beside_transactions_take_from_each_other_here_and_on_a_full_tier() {
     };
     let (apart, shared) = (ratio(&modelled[0]), ratio(&modelled[1]));
     assert!(apart.0 > 0.97 && apart.0 <= 1.0, "{apart:?}");
-    // By how much depends on the time of a transaction here, which is measured.
-    assert!(
-        shared.0 <= apart.0 && shared.1 < apart.1,
-        "{shared:?} {apart:?}"
-    );
+    assert!(shared.0 < 0.9 && shared.1 < apart.1, "{shared:?} {apart:?}");
     // Merging, too, is slowed by streams on its tier and not by others.
     let slowed = |record: &TransactionsRecord| {
         let beside = record.beside.as_ref().unwrap().merging.unwrap();
