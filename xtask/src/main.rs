@@ -120,7 +120,7 @@ fn main() -> Result<()> {
     }
     let (beside, steps) = steps(&asked)?;
     notes::clear(&shell)?;
-    let (times, ended) = run(&shell, &beside, &steps)?;
+    let (times, ended) = run(&shell, &beside, &steps);
     // The notes are printed after a failure too, since they may explain it.
     let told = notes::summary(&shell);
     eprint!("== summary\n{}", table(&times, start.elapsed()));
@@ -152,15 +152,15 @@ fn steps(asked: &[String]) -> Result<(Vec<Step>, Vec<Step>)> {
 
 /// Runs the steps in their order until one fails, and those of `beside` at the same time; returns
 /// how long each took.
-fn run(shell: &Shell, beside: &[Step], steps: &[Step]) -> Result<(Vec<Took>, Result<()>)> {
-    let others = Shell::new()?;
-    others.change_dir(shell.current_dir());
-    others.set_var("CARGO_INCREMENTAL", shell.var("CARGO_INCREMENTAL")?);
+fn run(shell: &Shell, beside: &[Step], steps: &[Step]) -> (Vec<Took>, Result<()>) {
+    // A shell is of one thread.
+    let others = shell.clone();
     let mut times = Vec::with_capacity(beside.len() + steps.len());
     let ended = std::thread::scope(|scope| {
         let mut waiting = Some(scope.spawn(move || {
             let mut times = Vec::with_capacity(beside.len());
-            let ended = in_order(&others, beside, &mut times);
+            let mut steps = beside.iter();
+            let ended = steps.try_for_each(|step| timed(&others, *step, &mut times));
             (times, ended)
         }));
         let mut join = |times: &mut Vec<Took>, now: bool| {
@@ -181,12 +181,7 @@ fn run(shell: &Shell, beside: &[Step], steps: &[Step]) -> Result<(Vec<Took>, Res
         });
         ended.and(join(&mut times, true))
     });
-    Ok((times, ended))
-}
-
-fn in_order(shell: &Shell, steps: &[Step], times: &mut Vec<Took>) -> Result<()> {
-    let mut steps = steps.iter();
-    steps.try_for_each(|step| timed(shell, *step, times))
+    (times, ended)
 }
 
 /// What the tests use from PyPI.
@@ -223,11 +218,10 @@ mod tests {
     #[test]
     fn a_failure_beside_the_steps_is_not_lost_and_one_in_them_ends_them() {
         let shell = Shell::new().unwrap();
-        shell.set_var("CARGO_INCREMENTAL", "0");
         let well: Step = ("well", "", |_| Ok(()));
         let badly: Step = ("badly", "", |_| bail!("it is bad"));
         let names = |beside: &[Step], steps: &[Step]| {
-            let (times, ended) = run(&shell, beside, steps).unwrap();
+            let (times, ended) = run(&shell, beside, steps);
             let mut names: Vec<_> = times.iter().map(|took| took.0).collect();
             names.sort_unstable();
             (names, ended.is_ok())

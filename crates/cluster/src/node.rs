@@ -11,7 +11,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tierloom_engine::load::{ColumnPlacer, LoadOptions, load_batches, merged_audit};
 use tierloom_engine::{Engine, EngineError, EngineOptions, PlacedTable};
 use tierloom_memory::{AuditMode, MemoryBackend, PageSize, Placement};
-use tierloom_sql::Opaque;
 use tierloom_topology::Topology;
 use tierloom_workloads::Silent;
 
@@ -31,7 +30,7 @@ pub(crate) struct ShardHome {
 pub(crate) struct Node {
     name: String,
     threads: usize,
-    engine: Opaque<Engine>,
+    engine: Engine,
     home: ShardHome,
     tables: RwLock<BTreeMap<String, Arc<Holding>>>,
     /// The operators of node plans, until tables change. They need fresh state for each run.
@@ -68,7 +67,7 @@ impl Node {
         Ok(Node {
             name: name.into(),
             threads,
-            engine: Opaque::new(engine.attempting("starting the engine")?),
+            engine: engine.attempting("starting the engine")?,
             home,
             tables: RwLock::default(),
             plans: KeptPlans::default(),
