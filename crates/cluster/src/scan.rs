@@ -3,13 +3,12 @@
 use crate::map::Layout;
 use crate::wire::{ScanHeader, TableRef};
 use arrow::datatypes::SchemaRef;
-use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::TableType;
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{
@@ -18,6 +17,7 @@ use datafusion::physical_plan::{
 use std::fmt;
 use std::sync::Arc;
 use tierloom_corrections::Walk;
+use tierloom_engine::scan_at_once;
 
 /// A table of the cluster in the client's catalog.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,21 +34,11 @@ pub(crate) struct ClusterTable {
     pub size_bytes: u64,
 }
 
-#[async_trait]
-impl TableProvider for ClusterTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    async fn scan(
+impl ClusterTable {
+    fn plan_scan(
         &self,
         _state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all = || (0..self.schema.fields().len()).collect();
@@ -72,6 +62,18 @@ impl TableProvider for ClusterTable {
             schema,
         }))
     }
+}
+
+impl TableProvider for ClusterTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    scan_at_once!();
 }
 
 /// Properties of a leaf with one partition.

@@ -1,13 +1,13 @@
 //! DataFusion's view of placed tables.
 
 use crate::scan::PlacedScanExec;
+use crate::scan_at_once;
 use crate::table::PlacedTable;
 use arrow::datatypes::SchemaRef;
-use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::{Result, Statistics};
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::TableType;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 use std::sync::Arc;
@@ -28,9 +28,32 @@ impl PlacedTableProvider {
     pub fn table(&self) -> &Arc<PlacedTable> {
         &self.table
     }
+
+    fn plan_scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let execution = &state.config_options().execution;
+        let mut scans: Vec<Arc<dyn ExecutionPlan>> = Vec::new();
+        for group in std::iter::once(&self.table).chain(self.table.later()) {
+            scans.push(Arc::new(PlacedScanExec::new(
+                Arc::clone(group),
+                projection,
+                limit,
+                execution.target_partitions,
+                execution.batch_size.into(),
+            )?));
+        }
+        match scans.as_slice() {
+            [one] => Ok(Arc::clone(one)),
+            // Operators that need contiguous columns leave this to those of DataFusion.
+            _ => UnionExec::try_new(scans),
+        }
+    }
 }
 
-#[async_trait]
 impl TableProvider for PlacedTableProvider {
     fn schema(&self) -> SchemaRef {
         Arc::clone(self.table.schema())
@@ -55,28 +78,5 @@ impl TableProvider for PlacedTableProvider {
         Some(all)
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let execution = &state.config_options().execution;
-        let mut scans: Vec<Arc<dyn ExecutionPlan>> = Vec::new();
-        for group in std::iter::once(&self.table).chain(self.table.later()) {
-            scans.push(Arc::new(PlacedScanExec::new(
-                Arc::clone(group),
-                projection,
-                limit,
-                execution.target_partitions,
-                execution.batch_size.into(),
-            )?));
-        }
-        match scans.as_slice() {
-            [one] => Ok(Arc::clone(one)),
-            // Operators that need contiguous columns leave this to those of DataFusion.
-            _ => UnionExec::try_new(scans),
-        }
-    }
+    scan_at_once!();
 }

@@ -1,14 +1,15 @@
 //! System tables whose rows are computed at planning time.
 //!
-//! The rows become a `MemTable` in `scan`, so one statement sees one consistent state. The plan
-//! cache refuses such tables.
+//! The rows become a plan of batches in memory in `scan`, so one statement sees one consistent
+//! state. The plan cache refuses such tables.
 
+use crate::scan_at_once;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use async_trait::async_trait;
-use datafusion::catalog::{MemTable, Session, TableProvider};
+use datafusion::catalog::memory::MemorySourceConfig;
+use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::TableType;
 use datafusion::physical_plan::ExecutionPlan;
 use std::any::type_name;
 use std::fmt;
@@ -37,7 +38,19 @@ impl<T> fmt::Debug for SystemTable<T> {
     }
 }
 
-#[async_trait]
+impl<T: SystemRows> SystemTable<T> {
+    fn plan_scan(
+        &self,
+        _: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let rows = [vec![self.0.rows()?]];
+        let plan = MemorySourceConfig::try_new_exec(&rows, self.0.schema(), projection.cloned())?;
+        Ok(plan)
+    }
+}
+
 impl<T: SystemRows + 'static> TableProvider for SystemTable<T> {
     fn schema(&self) -> SchemaRef {
         self.0.schema()
@@ -47,14 +60,5 @@ impl<T: SystemRows + 'static> TableProvider for SystemTable<T> {
         TableType::View
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let now = MemTable::try_new(self.schema(), vec![vec![self.0.rows()?]])?;
-        now.scan(state, projection, filters, limit).await
-    }
+    scan_at_once!();
 }

@@ -19,6 +19,8 @@ static ALLOCATOR: TierAllocator<std::alloc::System> = TierAllocator::new(std::al
 fn routed_memory_is_where_it_should_be_in_a_guest_with_two_nodes() {
     let mut options = GuestOptions::new(GuestKind::Cxl);
     options.kernel_args.push("numa_balancing=disable".into());
+    // It is filled twice, which takes minutes for larger ones: each access is emulated.
+    options.slow_bytes = 256 << 20;
     run_tests_in_guest(
         options,
         &[GuestStep::Test("pages_account_a_full_node_and_a_lost_node")],
@@ -53,14 +55,21 @@ fn options() -> RouterOptions {
     }
 }
 
-/// Allocates memory of `class` and writes to it.
+/// Writes to every page of an empty block. To write every byte takes minutes in a guest.
+fn write_pages(block: &mut Vec<u8>) {
+    for page in block.spare_capacity_mut().chunks_mut(4096) {
+        page[0].write(1);
+    }
+}
+
+/// Allocates memory of `class` and writes to its pages; it counts as empty.
 fn filled(class: Class, bytes: usize) -> Vec<u8> {
     let _scope = router::enter(ClassScope {
         class,
         operator: OperatorId::NONE,
     });
     let mut block = Vec::with_capacity(bytes);
-    block.resize(bytes, 1);
+    write_pages(&mut block);
     block
 }
 
@@ -104,7 +113,7 @@ fn a_full_node() {
     let mut blocks = Vec::new();
     while router::events().is_empty() {
         assert!(blocks.len() < 100, "node 1 never gets full");
-        blocks.push(filled(Class::JoinBuild, 16 * MIB));
+        blocks.push(filled(Class::JoinBuild, 8 * MIB));
     }
     let event = &router::events()[0];
     assert_eq!(
@@ -117,7 +126,7 @@ fn a_full_node() {
     assert!(share > 0.9 && share < 1.0, "{share}");
 }
 
-/// The blocks of `bytes` that threads get, all at the same time, until one is refused; every block
+/// The blocks of `bytes` that threads get, all at the same time, until one is refused; every page
 /// is written.
 fn by_threads(bytes: usize) -> Vec<Vec<u8>> {
     let one = move || {
@@ -131,7 +140,7 @@ fn by_threads(bytes: usize) -> Vec<Vec<u8>> {
             if block.try_reserve_exact(bytes).is_err() {
                 return blocks;
             }
-            block.resize(bytes, 1);
+            write_pages(&mut block);
             blocks.push(block);
         }
     };

@@ -8,12 +8,11 @@ use super::error::SqlError;
 use super::planner::{Planner, parse};
 use super::script::{Piece, split};
 use arrow::datatypes::SchemaRef;
-use async_trait::async_trait;
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, TableReference, plan_err};
-use datafusion::logical_expr::{CreateView, DdlStatement, Expr, LogicalPlan, TableType};
+use datafusion::logical_expr::{CreateView, DdlStatement, LogicalPlan, TableType};
 use datafusion::optimizer::Analyzer;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion::physical_plan::ExecutionPlan;
@@ -22,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{Ident, Statement as Ast};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tierloom_engine::scan_at_once;
 
 /// The definition of a view.
 pub(super) struct View {
@@ -268,7 +268,17 @@ struct BrokenView {
     why: String,
 }
 
-#[async_trait]
+impl BrokenView {
+    fn plan_scan(
+        &self,
+        _: &dyn Session,
+        _: Option<&Vec<usize>>,
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan_err!("{}", self.why)
+    }
+}
+
 impl TableProvider for BrokenView {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
@@ -278,13 +288,5 @@ impl TableProvider for BrokenView {
         TableType::View
     }
 
-    async fn scan(
-        &self,
-        _: &dyn Session,
-        _: Option<&Vec<usize>>,
-        _: &[Expr],
-        _: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan_err!("{}", self.why)
-    }
+    scan_at_once!();
 }

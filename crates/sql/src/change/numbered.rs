@@ -4,16 +4,15 @@ use super::super::error::SqlError;
 use super::extra::ExtraTables;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::TableType;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use std::sync::Arc;
-use tierloom_engine::PlacedTable;
+use tierloom_engine::{PlacedTable, scan_at_once};
 
 /// Name of the column of positions, which no other column has.
 pub(super) const POSITION: &str = "tierloom position";
@@ -46,21 +45,11 @@ impl NumberedTable {
     }
 }
 
-#[async_trait]
-impl TableProvider for NumberedTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    async fn scan(
+impl NumberedTable {
+    fn plan_scan(
         &self,
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let execution = &state.config_options().execution;
@@ -86,6 +75,18 @@ impl TableProvider for NumberedTable {
         let scan = StreamingTableExec::try_new(schema, parts, None, [], false, None)?;
         Ok(Arc::new(scan))
     }
+}
+
+impl TableProvider for NumberedTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    scan_at_once!();
 }
 
 /// Rows of one group that are read together.
