@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use pgwire::api::auth::sasl::scram::{SCRAM_ITERATIONS, gen_salted_password};
 use pgwire::api::auth::{AuthSource, LoginInfo, Password};
 use pgwire::error::{PgWireError, PgWireResult};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use subtle::ConstantTimeEq;
@@ -57,6 +57,14 @@ impl Passwords {
             return Err(wrong("there is no line name:password".to_owned()));
         }
         Ok(Passwords::ByName(names))
+    }
+
+    /// The names that are known before somebody connects.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        match self {
+            Passwords::ByName(names) => names.keys().cloned().collect(),
+            Passwords::One(_) => BTreeSet::new(),
+        }
     }
 
     /// Whether somebody can connect under this name.

@@ -2,14 +2,15 @@
 //! or complete names; and statements about them, read as PostgreSQL means them.
 
 use super::ServeError;
-use super::clients::{Client, Clients};
+use super::clients::Clients;
 use super::database::DATABASE;
 use super::information::Information;
 use super::json::JsonObject;
-use super::pg_catalog;
+use super::pg_catalog::{self, Users};
 use super::prepare::prepare;
 use super::rewrite::rewrite;
-use super::variables::{SERVER_VERSION, Variables};
+use super::session_functions::Settings;
+use super::variables::SERVER_VERSION;
 use arrow::array::{ArrayRef, Int32Array, ListBuilder, StringArray, StringBuilder};
 use arrow::datatypes::DataType;
 use datafusion::common::cast::as_string_array;
@@ -24,12 +25,17 @@ use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use pgwire::api::Type;
 use regex::Regex;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 use tierloom_engine::SystemTable;
 use tierloom_sql::{Piece, SharedEngine, split};
 
 /// Adds the catalog's tables and functions, and the table of sessions, to all sessions of `engine`.
-pub(crate) fn add(engine: &SharedEngine, clients: &Clients) -> std::result::Result<(), ServeError> {
-    pg_catalog::add(engine)?;
+pub(crate) fn add(
+    engine: &SharedEngine,
+    clients: &Clients,
+    users: Users,
+) -> std::result::Result<(), ServeError> {
+    pg_catalog::add(engine, users)?;
     let context = engine.context();
     let sessions = Arc::new(SystemTable(clients.clone()));
     context
@@ -52,12 +58,17 @@ pub(crate) fn add(engine: &SharedEngine, clients: &Clients) -> std::result::Resu
     context.register_udf(always("pg_collation_is_visible", vec![Int32], seen));
     let never = || ScalarValue::Boolean(Some(false));
     context.register_udf(always("pg_is_in_recovery", Vec::new(), never()));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |now| now.as_micros() as i64);
+    let now = || ScalarValue::TimestampMicrosecond(Some(now), Some("+00:00".into()));
+    // Settings are read once, when it starts.
+    context.register_udf(always("pg_postmaster_start_time", Vec::new(), now()));
+    context.register_udf(always("pg_conf_load_time", Vec::new(), now()));
     // Temporary tables are in no schema of their own.
     context.register_udf(always("pg_is_other_temp_schema", vec![Int32], never()));
     context.register_udf(number_of_type());
     context.register_udf(parts_of_name());
     context.register_udf(ScalarUDF::from(JsonObject::new()));
-    context.register_udf(setting());
     for (of_engine, of_postgres) in SAME {
         let known = context.udf(of_engine).map_err(ServeError::failed)?;
         let both = known
@@ -83,13 +94,17 @@ const SAME: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Adds what is true of one client: its name, and the number of its session.
-pub(crate) fn add_client(context: &SessionContext, client: &Client) {
+/// Adds what is true of one client: its name, the number of its session, and what it has set.
+pub(crate) fn add_client(context: &SessionContext, settings: &Settings) {
+    let client = &settings.client;
     for name in ["current_user", "session_user", "user"] {
         context.register_udf(constant(name, Some(client.user.clone())));
     }
     let pid = ScalarValue::Int32(Some(client.pid));
     context.register_udf(always("pg_backend_pid", Vec::new(), pid));
+    for function in settings.functions() {
+        context.register_udf(function);
+    }
 }
 
 /// A function that gives the same for all arguments.
@@ -103,15 +118,6 @@ fn always(name: &str, arguments: Vec<DataType>, value: ScalarValue) -> ScalarUDF
         Volatility::Stable,
         Arc::new(give),
     )
-}
-
-/// `current_setting(name)`: what a variable is in a new session; NULL for one that is not known.
-fn setting() -> ScalarUDF {
-    of_text("current_setting", DataType::Utf8, |names| {
-        let known = Variables::default();
-        let values: StringArray = names.iter().map(|name| known.get(name?)).collect();
-        Arc::new(values)
-    })
 }
 
 /// `to_regtype(name)`: the number of a type; NULL for a name that is none.

@@ -112,7 +112,7 @@ impl Client {
     }
 
     /// The statement that began last, if it runs.
-    fn statement(&self) -> Option<Arc<Statement>> {
+    pub fn statement(&self) -> Option<Arc<Statement>> {
         lock(&self.running).iter().rev().find_map(Weak::upgrade)
     }
 

@@ -86,6 +86,14 @@ fn failure_code(message: &str) -> &'static str {
         "22012"
     } else if has("overflow") || has("out of range") {
         "22003"
+    } else if has("unrecognized configuration parameter") {
+        "42704"
+    } else if has("cannot be changed") {
+        "55P02"
+    } else if has("invalid value for parameter") {
+        "22023"
+    } else if has("arguments and got") {
+        "42883"
     } else if has("cast error") || has("cannot cast") || has("parse") {
         "22P02"
     } else if has("resources exhausted") || has("out of memory") {

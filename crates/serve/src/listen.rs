@@ -1,6 +1,7 @@
 //! The server: addresses to listen on, connections, and their end.
 
 use super::ServeError;
+use super::access::Passwords;
 use super::catalog::{self, Rewriter};
 use super::clients::Clients;
 use super::connection::Connection;
@@ -11,6 +12,7 @@ use super::http;
 use super::idle::Incoming;
 use super::options::{Address, ServeOptions, check};
 use super::peer::Peer;
+use super::pg_catalog::Users;
 use super::session::Server;
 use super::simple::Simple;
 use super::startup::Entrance;
@@ -62,8 +64,17 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     check(options)?;
     let clients = Clients::default();
-    catalog::add(&engine, &clients)?;
     let with_names = options.passwords.is_some() || !options.operators.is_empty();
+    let operators = with_names.then(|| BTreeSet::from_iter(options.operators.iter().cloned()));
+    let users = Users {
+        named: options
+            .passwords
+            .as_ref()
+            .map_or_else(BTreeSet::new, Passwords::names),
+        operators: operators.clone(),
+        clients: clients.clone(),
+    };
+    catalog::add(&engine, &clients, users)?;
     let server = Arc::new(Server {
         engine,
         started: Instant::now(),
@@ -72,7 +83,7 @@ pub fn serve(
         passwords: options.passwords.clone(),
         certificate: options.certificate.as_ref().map(|c| c.pem.clone()),
         must_encrypt: !options.allow_plain,
-        operators: with_names.then(|| BTreeSet::from_iter(options.operators.iter().cloned())),
+        operators,
         connections: options.connections,
         rewriter: Arc::new(Rewriter::new()),
         keys: Arc::new(RandomPidSecretKeyGenerator::default()),

@@ -4,8 +4,8 @@ use super::information::Information;
 use super::syntax::{binary, call, is_column, last, list_of_none, name_of, null_of, number, text};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CreateTable, DataType, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, Query, SelectItem, SetExpr, Statement, Subscript,
-    TableFactor, Value, ValueWithSpan, VisitorMut,
+    FunctionArgExpr, FunctionArguments, Ident, ObjectNamePart, Query, SelectItem, SetExpr,
+    Statement, Subscript, TableFactor, Value, ValueWithSpan, VisitorMut,
 };
 use std::ops::ControlFlow;
 use tierloom_corrections::Syntax;
@@ -15,6 +15,9 @@ const OF_ELEMENTS: [&str; 2] = ["generate_subscripts", "_pg_expandarray"];
 
 /// Words that PostgreSQL takes for names of columns, and the engine's parser for parts of a table.
 const NAMES: [&str; 4] = ["index", "key", "spatial", "fulltext"];
+
+/// A table of the catalog that the parser of the catalog's crate does not know by its name alone.
+const NOT_QUALIFIED: &str = "pg_user";
 
 /// Changes what the engine would not understand or refuse.
 pub(super) fn rewrite(statement: &mut Statement, information: &Information) {
@@ -49,6 +52,13 @@ impl VisitorMut for Rewriting<'_> {
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         self.information.replace(factor);
+        if let TableFactor::Table { name, .. } = factor
+            && let [ObjectNamePart::Identifier(one)] = name.0.as_slice()
+            && one.value.eq_ignore_ascii_case(NOT_QUALIFIED)
+        {
+            let schema = ObjectNamePart::Identifier(Ident::new("pg_catalog"));
+            name.0.insert(0, schema);
+        }
         ControlFlow::Continue(())
     }
 

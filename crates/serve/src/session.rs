@@ -7,6 +7,7 @@ use super::catalog::{Rewriter, add_client, text_row};
 use super::clients::{Client, Clients, Place, Statement, lock};
 use super::errors::{error, fatal, of_statement};
 use super::running::{Lease, Task, ended};
+use super::session_functions::Settings;
 use super::variables::Variables;
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
@@ -55,7 +56,7 @@ pub(crate) struct ClientSession {
     address: String,
     place: Mutex<Option<Place>>,
     engine: Mutex<Option<Arc<AsyncMutex<Opaque<SqlSession>>>>>,
-    pub variables: Mutex<Variables>,
+    pub variables: Arc<Mutex<Variables>>,
 }
 
 impl ClientSession {
@@ -65,7 +66,7 @@ impl ClientSession {
             address,
             place: Mutex::default(),
             engine: Mutex::default(),
-            variables: Mutex::default(),
+            variables: Arc::default(),
         }
     }
 
@@ -119,8 +120,8 @@ impl ClientSession {
         let mut slot = lock(&self.engine);
         let made = slot.get_or_insert_with(|| {
             let session = self.server.engine.session();
-            if let Ok(client) = self.client() {
-                add_client(session.context(), &client);
+            if let Ok(settings) = self.settings() {
+                add_client(session.context(), &settings);
             }
             Arc::new(AsyncMutex::new(Opaque::new(session)))
         });
@@ -248,15 +249,14 @@ impl ClientSession {
     /// # Errors
     /// A name that is not known, or a value that it cannot have.
     pub fn set(&self, name: &str, value: Option<&str>) -> PgWireResult<String> {
-        let now = {
-            let mut variables = lock(&self.variables);
-            variables.set(name, value)?;
-            variables.get(name).unwrap_or_default().to_owned()
-        };
-        if name.eq_ignore_ascii_case("application_name") {
-            *lock(&self.client()?.application) = now.clone();
-        }
-        Ok(now)
+        self.settings()?.set(name, value)
+    }
+
+    fn settings(&self) -> PgWireResult<Settings> {
+        Ok(Settings {
+            variables: Arc::clone(&self.variables),
+            client: self.client()?,
+        })
     }
 
     /// Forgets everything that was set and prepared.

@@ -3,6 +3,7 @@
 use super::format;
 use super::numbers::Numbers;
 use super::types;
+use crate::function;
 use arrow::array::{
     Array, ArrayRef, BooleanArray, Int32Array, Int64Array, ListArray, ListBuilder, StringArray,
     StructArray,
@@ -13,11 +14,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::cast::{as_int16_array, as_int32_array, as_list_array};
 use datafusion::common::{Result, exec_err};
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
-use std::fmt;
-use std::hash::{Hash, Hasher};
+use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
 use std::sync::Arc;
 use tierloom_sql::Declarations;
 
@@ -259,63 +256,8 @@ fn function(
     gives: DataType,
     give: impl Fn(&[ArrayRef]) -> Result<ArrayRef> + Send + Sync + 'static,
 ) -> ScalarUDF {
-    ScalarUDF::from(Reading {
-        name,
-        signature: Signature::variadic_any(Volatility::Stable),
-        gives,
-        give: Arc::new(give),
-    })
-}
-
-/// A function that reads what the catalog knows.
-struct Reading {
-    name: &'static str,
-    signature: Signature,
-    gives: DataType,
-    give: Arc<Give>,
-}
-
-type Give = dyn Fn(&[ArrayRef]) -> Result<ArrayRef> + Send + Sync;
-
-impl fmt::Debug for Reading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
-impl PartialEq for Reading {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.give, &other.give)
-    }
-}
-
-impl Eq for Reading {}
-
-impl Hash for Reading {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
-}
-
-impl ScalarUDFImpl for Reading {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(self.gives.clone())
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = args.number_rows;
-        let values = args.args.into_iter().map(|value| value.into_array(rows));
-        let values: Vec<ArrayRef> = values.collect::<Result<_>>()?;
-        Ok(ColumnarValue::Array((self.give)(&values)?))
-    }
+    let signature = Signature::variadic_any(Volatility::Stable);
+    function::of_rows(name, signature, gives, move |given, _| give(given))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 mod format;
 mod functions;
 mod numbers;
+mod roles;
 mod rows;
 mod settings;
 mod state;
@@ -18,6 +19,7 @@ mod tables;
 mod types;
 
 pub(crate) use functions::{DEFAULT_OF_COLUMN, NAMES_OF_COLUMNS, PLACES};
+pub(crate) use roles::Users;
 pub(crate) use rows::VECTOR;
 
 use super::ServeError;
@@ -34,13 +36,14 @@ use datafusion_pg_catalog::pg_catalog::{
 use datafusion_pg_catalog::setup_pg_catalog;
 use numbers::Numbers;
 use state::{CATALOG, Source};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use tables::{Made, MadeTable};
 use tierloom_sql::{Opaque, SharedEngine};
 
 /// Adds the catalog's tables and functions to all sessions of `engine`.
-pub(crate) fn add(engine: &SharedEngine) -> std::result::Result<(), ServeError> {
+pub(crate) fn add(engine: &SharedEngine, users: Users) -> std::result::Result<(), ServeError> {
     let context = engine.context();
     setup_pg_catalog(context, CATALOG, EmptyContextProvider).map_err(ServeError::failed)?;
     let catalogs = Arc::clone(context.state().catalog_list());
@@ -89,10 +92,12 @@ pub(crate) fn add(engine: &SharedEngine) -> std::result::Result<(), ServeError> 
         schema,
         source: Arc::clone(&source),
     });
+    let roles = roles::tables(table("pg_roles")?.schema(), users);
     let catalog = PgCatalog {
         plain: Arc::new(plain),
         made,
         settings: settings::table().map_err(ServeError::failed)?,
+        roles,
     };
     let known = catalogs.catalog(CATALOG);
     let known = known.ok_or_else(|| ServeError::failed("there is no catalog"))?;
@@ -120,6 +125,8 @@ struct PgCatalog {
     plain: Arc<dyn SchemaProvider>,
     made: [MadeTable; 7],
     settings: Arc<dyn TableProvider>,
+    /// `pg_roles` and `pg_user`.
+    roles: [(&'static str, Arc<dyn TableProvider>); 2],
 }
 
 impl fmt::Debug for PgCatalog {
@@ -131,7 +138,10 @@ impl fmt::Debug for PgCatalog {
 #[async_trait]
 impl SchemaProvider for PgCatalog {
     fn table_names(&self) -> Vec<String> {
-        self.plain.table_names()
+        let names = self.plain.table_names().into_iter();
+        let roles = self.roles.iter().map(|(name, _)| (*name).to_owned());
+        let all: BTreeSet<String> = names.chain(roles).collect();
+        all.into_iter().collect()
     }
 
     async fn table(
@@ -140,6 +150,10 @@ impl SchemaProvider for PgCatalog {
     ) -> std::result::Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         if name.eq_ignore_ascii_case("pg_settings") {
             return Ok(Some(Arc::clone(&self.settings)));
+        }
+        let known = self.roles.iter().find(|t| name.eq_ignore_ascii_case(t.0));
+        if let Some((_, table)) = known {
+            return Ok(Some(Arc::clone(table)));
         }
         let made = Made::of(name);
         let made = made.and_then(|made| self.made.iter().find(|table| table.made == made));
@@ -152,6 +166,6 @@ impl SchemaProvider for PgCatalog {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.plain.table_exist(name)
+        self.plain.table_exist(name) || self.roles.iter().any(|(known, _)| *known == name)
     }
 }

@@ -75,6 +75,25 @@ fn null_and_empty_text_differ_and_types_of_all_kinds_are_shown() {
             "integer|date|double precision[]\n",
         ),
         (
+            "SELECT current_setting('timezone'), current_setting('no.such', true) IS NULL",
+            "UTC|t\n",
+        ),
+        (
+            "SELECT set_config('application_name', 'me', false); SHOW application_name; \
+             SELECT current_setting('application_name')",
+            "me\nme\nme\n",
+        ),
+        ("SELECT pg_sleep(0.01), pg_sleep(NULL) IS NULL", "|t\n"),
+        (
+            "SELECT txid_current() < pg_current_xact_id() OR txid_current() > 0",
+            "t\n",
+        ),
+        (
+            "SELECT usename, usesuper FROM pg_user JOIN pg_catalog.pg_roles ON rolname = usename",
+            "tester|t\n",
+        ),
+        ("SELECT pg_postmaster_start_time() <= now()", "t\n"),
+        (
             "SELECT length(gen_random_uuid()), clock_timestamp() = statement_timestamp()",
             "36|t\n",
         ),
@@ -281,6 +300,16 @@ fn errors_have_codes_and_positions_and_the_session_goes_on() {
         ),
         ("SELECT b\nFROM t WHERE )", &["42601", "LINE 2"]),
         ("SET no_such = 1", &["42704"]),
+        ("SELECT current_setting('no_such')", &["42704", "no_such"]),
+        (
+            "SELECT set_config('server_version', '9', false)",
+            &["55P02"],
+        ),
+        ("SELECT set_config('timezone')", &["42883"]),
+        (
+            "SET statement_timeout = 100; SELECT pg_sleep(3600) FROM t",
+            &["57014"],
+        ),
         ("SELECT 1/0", &["22012"]),
         ("COPY t FROM STDIN (FREEZE)", &["0A000"]),
         ("BEGIN; SELECT * FROM nothing", &["42P01"]),
