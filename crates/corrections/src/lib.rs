@@ -43,6 +43,7 @@ mod select_names;
 mod syntax;
 mod timestamps;
 mod top_groups;
+mod value_subqueries;
 mod walk;
 mod window_order;
 mod zeros;
@@ -90,6 +91,7 @@ use range_frames::WholeRangeFrames;
 use scan_statistics::ScanStatistics;
 use std::sync::Arc;
 use top_groups::TopGroups;
+use value_subqueries::ValueSubqueries;
 use window_order::WindowOrder;
 use zeros::{BothZeros, OneZero};
 
@@ -179,6 +181,9 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             // First the sort below gets the limit, then the limit is not needed. In the next pass
             // that would be a change, which makes one more necessary.
             "push_down_limit" => vec![Arc::clone(&rule), rule],
+            ValueSubqueries::BEFORE => {
+                vec![Arc::new(ValueSubqueries(Arc::clone(&rule))) as _, rule]
+            }
             name if KeylessJoins::BEFORE.contains(&name) => vec![Arc::new(KeylessJoins) as _, rule],
             _ => vec![rule],
         });
@@ -312,7 +317,12 @@ mod tests {
     #[test]
     fn each_correction_of_a_rule_finds_one_of_datafusion() {
         let rules = Optimizer::new().rules;
-        let replaced = [GroupFilters::NAME, KeptTypes::NAME, SIMPLIFIER];
+        let replaced = [
+            GroupFilters::NAME,
+            KeptTypes::NAME,
+            SIMPLIFIER,
+            ValueSubqueries::BEFORE,
+        ];
         for name in Except::names()
             .into_iter()
             .chain(replaced)
@@ -322,9 +332,9 @@ mod tests {
             assert_eq!(same.count(), 1, "{name}");
         }
         assert_eq!(GroupFilters::default().name(), GroupFilters::NAME);
-        // Two rules are added before the simplifier, one before each that goes by keys, and one at
-        // the end; one is there twice.
+        // Two rules are added before the simplifier, one before that of subqueries and before each
+        // that goes by keys, and one at the end; one is there twice.
         let before_keys = KeylessJoins::BEFORE.len();
-        assert_eq!(logical_rules().len(), rules.len() + 4 + before_keys);
+        assert_eq!(logical_rules().len(), rules.len() + 5 + before_keys);
     }
 }

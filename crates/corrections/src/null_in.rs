@@ -1,14 +1,14 @@
 //! `IN` over a subquery inside a larger condition, with NULL as its third value.
 
 use super::constants::simplified;
-use super::holds;
 use super::null_rules::has_no_nulls;
+use super::{holds, rewrite_whole_expressions};
 use crate::Walk;
 use crate::walk::WalkAll;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchemaRef, Result, ScalarValue};
-use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetQuantifier};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     BinaryExpr, Case, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit,
@@ -24,7 +24,8 @@ use std::sync::Arc;
 /// must drop. As a whole condition of `WHERE` both forms have joins that are right, except for `NOT
 /// IN` over a correlated subquery, whose join takes a NULL of any row for one of the rows that
 /// belong together, and for `5 NOT IN (...)`, which becomes a filter. `IN` below `AND` and `OR`
-/// alone is right too: a condition that is NULL drops its row as one that is false.
+/// alone is right too: a condition that is NULL drops its row as one that is false. Outputs and
+/// arguments of aggregates are written out too, for [`super::value_subqueries`].
 #[derive(Debug, Default)]
 pub(crate) struct ThreeValuedIn;
 
@@ -34,10 +35,18 @@ impl AnalyzerRule for ThreeValuedIn {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        if !holds(&plan, |expr| matches!(expr, Expr::InSubquery(_)))? {
+        let such = |expr: &Expr| matches!(expr, Expr::InSubquery(_) | Expr::SetComparison(_));
+        if !holds(&plan, such)? {
             return Ok(plan);
         }
         let plan = plan.up_all(&mut |node| {
+            if let LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) = &node {
+                let input = node.inputs()[0].clone();
+                return rewrite_whole_expressions(node, |value| {
+                    let value = value.up(&mut as_in)?;
+                    value.transform_data(|value| written_out(value, &input, false))
+                });
+            }
             let LogicalPlan::Filter(filter) = node else {
                 return Ok(Transformed::no(node));
             };
@@ -61,6 +70,23 @@ impl AnalyzerRule for ThreeValuedIn {
         })?;
         Ok(plan.data)
     }
+}
+
+/// `= ANY` and `<> ALL` as the `IN` and `NOT IN` that they are.
+fn as_in(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::SetComparison(set) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    let negated = match (set.op, &set.quantifier) {
+        (Operator::Eq, SetQuantifier::Any) => false,
+        (Operator::NotEq, SetQuantifier::All) => true,
+        _ => return Ok(Transformed::no(Expr::SetComparison(set))),
+    };
+    Ok(Transformed::yes(Expr::InSubquery(InSubquery {
+        expr: set.expr,
+        subquery: set.subquery,
+        negated,
+    })))
 }
 
 /// Whether a condition is `IN` or `NOT IN` itself, of which the planner makes the right join.

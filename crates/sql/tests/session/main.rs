@@ -14,6 +14,7 @@ mod limits;
 mod ordered;
 mod overflow;
 mod shared;
+mod value_subqueries;
 mod views;
 
 use arrow::array::AsArray;
