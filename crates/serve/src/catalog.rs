@@ -66,6 +66,15 @@ pub(crate) fn add(
     context.register_udf(always("pg_conf_load_time", Vec::new(), now()));
     // Temporary tables are in no schema of their own.
     context.register_udf(always("pg_is_other_temp_schema", vec![Int32], never()));
+    let no_schema = ScalarValue::Int32(Some(0));
+    context.register_udf(always("pg_my_temp_schema", Vec::new(), no_schema));
+    for name in ["inet_server_addr", "inet_client_addr"] {
+        context.register_udf(constant(name, None));
+    }
+    for name in ["inet_server_port", "inet_client_port"] {
+        context.register_udf(always(name, Vec::new(), ScalarValue::Int32(None)));
+    }
+    context.register_udf(quoted_literal());
     context.register_udf(number_of_type());
     context.register_udf(parts_of_name());
     context.register_udf(ScalarUDF::from(JsonObject::new()));
@@ -77,8 +86,16 @@ pub(crate) fn add(
             .with_aliases(of_postgres.iter().copied());
         context.register_udf(both);
     }
+    for (of_engine, of_postgres) in SAME_OF_GROUPS {
+        let known = context.udaf(of_engine).map_err(ServeError::failed)?;
+        let both = known.as_ref().clone().with_aliases([of_postgres]);
+        context.register_udaf(both);
+    }
     Ok(())
 }
+
+/// The same for functions of groups.
+const SAME_OF_GROUPS: [(&str, &str); 2] = [("bool_and", "every"), ("var", "variance")];
 
 /// Functions of the engine, and what PostgreSQL calls them. A statement is a transaction here, and
 /// its time is that of its start.
@@ -118,6 +135,20 @@ fn always(name: &str, arguments: Vec<DataType>, value: ScalarValue) -> ScalarUDF
         Volatility::Stable,
         Arc::new(give),
     )
+}
+
+/// `quote_literal(text)`: the text as a literal of SQL.
+fn quoted_literal() -> ScalarUDF {
+    of_text("quote_literal", DataType::Utf8, |texts| {
+        let quoted = |text: &str| {
+            // With backslashes, a literal means the same whatever a server makes of them.
+            let mark = if text.contains('\\') { "E" } else { "" };
+            let text = text.replace('\\', r"\\").replace('\'', "''");
+            format!("{mark}'{text}'")
+        };
+        let all: StringArray = texts.iter().map(|text| text.map(quoted)).collect();
+        Arc::new(all)
+    })
 }
 
 /// `to_regtype(name)`: the number of a type; NULL for a name that is none.

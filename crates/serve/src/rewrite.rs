@@ -16,8 +16,8 @@ const OF_ELEMENTS: [&str; 2] = ["generate_subscripts", "_pg_expandarray"];
 /// Words that PostgreSQL takes for names of columns, and the engine's parser for parts of a table.
 const NAMES: [&str; 4] = ["index", "key", "spatial", "fulltext"];
 
-/// A table of the catalog that the parser of the catalog's crate does not know by its name alone.
-const NOT_QUALIFIED: &str = "pg_user";
+/// Tables of the catalog that the parser of the catalog's crate does not know by name alone.
+const NOT_QUALIFIED: [&str; 3] = ["pg_user", "pg_locks", "pg_available_extensions"];
 
 /// Changes what the engine would not understand or refuse.
 pub(super) fn rewrite(statement: &mut Statement, information: &Information) {
@@ -33,6 +33,7 @@ pub(super) fn rewrite(statement: &mut Statement, information: &Information) {
     if let Statement::CreateTable(CreateTable { columns, .. }) = statement {
         let named = |word: &str| NAMES.iter().any(|name| word.eq_ignore_ascii_case(name));
         for column in columns {
+            keep_as_text(&mut column.data_type);
             if column.name.quote_style.is_none() && named(&column.name.value) {
                 column.name.value = column.name.value.to_lowercase();
                 column.name.quote_style = Some('"');
@@ -54,7 +55,7 @@ impl VisitorMut for Rewriting<'_> {
         self.information.replace(factor);
         if let TableFactor::Table { name, .. } = factor
             && let [ObjectNamePart::Identifier(one)] = name.0.as_slice()
-            && one.value.eq_ignore_ascii_case(NOT_QUALIFIED)
+            && NOT_QUALIFIED.contains(&one.value.to_lowercase().as_str())
         {
             let schema = ObjectNamePart::Identifier(Ident::new("pg_catalog"));
             name.0.insert(0, schema);
@@ -68,6 +69,7 @@ impl VisitorMut for Rewriting<'_> {
             in_catalog(expr);
         }
         match expr {
+            Expr::Cast { data_type, .. } => keep_as_text(data_type),
             Expr::Function(function) if gives_elements(function) => {
                 let from_zero = counts_from_zero(function);
                 let elements = call("unnest", [expr.clone()]);
@@ -94,6 +96,13 @@ impl VisitorMut for Rewriting<'_> {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Types that the engine does not have are texts here.
+fn keep_as_text(data_type: &mut DataType) {
+    if let DataType::Uuid | DataType::JSON | DataType::JSONB = data_type {
+        *data_type = DataType::Text;
     }
 }
 

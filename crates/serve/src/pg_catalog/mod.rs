@@ -8,6 +8,7 @@
 //! Tables of the catalog are read anew by each statement. Functions that take a number of it
 //! (`pg_get_constraintdef`) know what was there when it was last read.
 
+mod empty;
 mod format;
 mod functions;
 mod numbers;
@@ -97,7 +98,7 @@ pub(crate) fn add(engine: &SharedEngine, users: Users) -> std::result::Result<()
         plain: Arc::new(plain),
         made,
         settings: settings::table().map_err(ServeError::failed)?,
-        roles,
+        others: roles.into_iter().chain(empty::tables()).collect(),
     };
     let known = catalogs.catalog(CATALOG);
     let known = known.ok_or_else(|| ServeError::failed("there is no catalog"))?;
@@ -125,8 +126,8 @@ struct PgCatalog {
     plain: Arc<dyn SchemaProvider>,
     made: [MadeTable; 7],
     settings: Arc<dyn TableProvider>,
-    /// `pg_roles` and `pg_user`.
-    roles: [(&'static str, Arc<dyn TableProvider>); 2],
+    /// By name: who uses the server, and what there is none of.
+    others: Vec<(&'static str, Arc<dyn TableProvider>)>,
 }
 
 impl fmt::Debug for PgCatalog {
@@ -139,8 +140,8 @@ impl fmt::Debug for PgCatalog {
 impl SchemaProvider for PgCatalog {
     fn table_names(&self) -> Vec<String> {
         let names = self.plain.table_names().into_iter();
-        let roles = self.roles.iter().map(|(name, _)| (*name).to_owned());
-        let all: BTreeSet<String> = names.chain(roles).collect();
+        let others = self.others.iter().map(|(name, _)| (*name).to_owned());
+        let all: BTreeSet<String> = names.chain(others).collect();
         all.into_iter().collect()
     }
 
@@ -151,7 +152,7 @@ impl SchemaProvider for PgCatalog {
         if name.eq_ignore_ascii_case("pg_settings") {
             return Ok(Some(Arc::clone(&self.settings)));
         }
-        let known = self.roles.iter().find(|t| name.eq_ignore_ascii_case(t.0));
+        let known = self.others.iter().find(|t| name.eq_ignore_ascii_case(t.0));
         if let Some((_, table)) = known {
             return Ok(Some(Arc::clone(table)));
         }
@@ -166,6 +167,6 @@ impl SchemaProvider for PgCatalog {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.plain.table_exist(name) || self.roles.iter().any(|(known, _)| *known == name)
+        self.plain.table_exist(name) || self.others.iter().any(|(known, _)| *known == name)
     }
 }

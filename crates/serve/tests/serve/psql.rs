@@ -92,6 +92,22 @@ fn null_and_empty_text_differ_and_types_of_all_kinds_are_shown() {
             "SELECT usename, usesuper FROM pg_user JOIN pg_catalog.pg_roles ON rolname = usename",
             "tester|t\n",
         ),
+        (
+            "SELECT count(*) FROM pg_locks, pg_catalog.pg_available_extensions",
+            "0\n",
+        ),
+        (
+            "SELECT quote_literal('it''s'), quote_literal(E'a\\\\b'), every(a > 1), \
+             variance(a) = 1 FROM t",
+            "'it''s'|E'a\\\\b'|f|t\n",
+        ),
+        (
+            "CREATE TEMP TABLE j (id uuid, d jsonb, n json); \
+             INSERT INTO j VALUES ('01234567-89ab-cdef-0123-456789abcdef', '{\"a\": 1}', '[1]'); \
+             SELECT d, n FROM j WHERE id = '01234567-89ab-cdef-0123-456789abcdef'::uuid",
+            "CREATE TABLE\nINSERT 0 1\n{\"a\": 1}|[1]\n",
+        ),
+        ("SELECT EXISTS (SELECT 1 FROM t)", "t\n"),
         ("SELECT pg_postmaster_start_time() <= now()", "t\n"),
         (
             "SELECT length(gen_random_uuid()), clock_timestamp() = statement_timestamp()",

@@ -73,6 +73,10 @@ fn in_is_null_where_a_null_could_be_the_match() {
             "(a IN (SELECT a FROM u)) IS NULL",
             "false,x\ntrue,y\ntrue,z",
         ),
+        (
+            "NULL IN (SELECT a FROM e) AS i, NULL NOT IN (SELECT a FROM e) AS n",
+            "false,true,x\nfalse,true,y\nfalse,true,z",
+        ),
         ("3 IN (SELECT a FROM w)", "false,x\nfalse,y\nfalse,z"),
     ] {
         assert_eq!(of_t(&mut session, outputs), rows, "{outputs}");
