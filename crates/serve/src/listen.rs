@@ -63,31 +63,7 @@ pub fn serve(
     stop: &AtomicBool,
 ) -> Result<(), ServeError> {
     check(options)?;
-    let clients = Clients::default();
-    let with_names = options.passwords.is_some() || !options.operators.is_empty();
-    let operators = with_names.then(|| BTreeSet::from_iter(options.operators.iter().cloned()));
-    let users = Users {
-        named: options
-            .passwords
-            .as_ref()
-            .map_or_else(BTreeSet::new, Passwords::names),
-        operators: operators.clone(),
-        clients: clients.clone(),
-    };
-    catalog::add(&engine, &clients, users)?;
-    let server = Arc::new(Server {
-        engine,
-        started: Instant::now(),
-        counted: Arc::default(),
-        clients,
-        passwords: options.passwords.clone(),
-        certificate: options.certificate.as_ref().map(|c| c.pem.clone()),
-        must_encrypt: !options.allow_plain,
-        operators,
-        connections: options.connections,
-        rewriter: Arc::new(Rewriter::new()),
-        keys: Arc::new(RandomPidSecretKeyGenerator::default()),
-    });
+    let server = server_of(engine, options)?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         // A thread for the statement of every connection, and for statements beside it.
@@ -143,6 +119,32 @@ pub fn serve(
     }
     runtime.shutdown_timeout(PATIENCE);
     served
+}
+/// What all sessions of a server have in common, with the catalog added to its engine.
+fn server_of(engine: SharedEngine, options: &ServeOptions) -> Result<Arc<Server>, ServeError> {
+    let clients = Clients::default();
+    let with_names = options.passwords.is_some() || !options.operators.is_empty();
+    let operators = with_names.then(|| BTreeSet::from_iter(options.operators.iter().cloned()));
+    let named = options.passwords.as_ref().map(Passwords::names);
+    let users = Users {
+        named: named.unwrap_or_default(),
+        operators: operators.clone(),
+        clients: clients.clone(),
+    };
+    catalog::add(&engine, &clients, users)?;
+    Ok(Arc::new(Server {
+        engine,
+        started: Instant::now(),
+        counted: Arc::default(),
+        clients,
+        passwords: options.passwords.clone(),
+        certificate: options.certificate.as_ref().map(|c| c.pem.clone()),
+        must_encrypt: !options.allow_plain,
+        operators,
+        connections: options.connections,
+        rewriter: Arc::new(Rewriter::new()),
+        keys: Arc::new(RandomPidSecretKeyGenerator::default()),
+    }))
 }
 
 /// Stops all statements and waits for them.

@@ -153,6 +153,11 @@ pub(crate) fn start<E: Encode>(
         drop(lease);
         let done = match (done, out.refused.take()) {
             (Err(_), Some(refused)) => Err(refused),
+            // What a function that was stopped gives, such as `pg_sleep`.
+            (Err(SqlError::Failed(_)), None) if out.statement.stopped() => {
+                let why = out.statement.why();
+                Err(of_statement(SqlError::Interrupted, &task.text, why))
+            }
             (Err(failed), None) => Err(of_statement(failed, &task.text, out.statement.why())),
             (Ok(outcome), _) => Ok(Part::Done(outcome)),
         };

@@ -75,6 +75,22 @@ fn null_and_empty_text_differ_and_types_of_all_kinds_are_shown() {
             "integer|date|double precision[]\n",
         ),
         (
+            "SELECT length(gen_random_uuid()), clock_timestamp() = statement_timestamp()",
+            "36|t\n",
+        ),
+    ] {
+        let Some(mut psql) = server.psql("tester") else {
+            return;
+        };
+        assert_eq!(printed(&run(&mut psql, text)), expected, "{text}");
+    }
+}
+
+#[test]
+fn functions_and_tables_that_clients_ask_for_are_those_of_the_session() {
+    let server = Server::start();
+    for (text, expected) in [
+        (
             "SELECT current_setting('timezone'), current_setting('no.such', true) IS NULL",
             "UTC|t\n",
         ),
@@ -109,10 +125,6 @@ fn null_and_empty_text_differ_and_types_of_all_kinds_are_shown() {
         ),
         ("SELECT EXISTS (SELECT 1 FROM t)", "t\n"),
         ("SELECT pg_postmaster_start_time() <= now()", "t\n"),
-        (
-            "SELECT length(gen_random_uuid()), clock_timestamp() = statement_timestamp()",
-            "36|t\n",
-        ),
     ] {
         let Some(mut psql) = server.psql("tester") else {
             return;
