@@ -2,7 +2,7 @@
 
 use super::constants::simplified;
 use super::null_rules::has_no_nulls;
-use super::{holds, rewrite_whole_expressions};
+use super::{holds, operator_holds, rewrite_whole_expressions};
 use crate::Walk;
 use crate::walk::WalkAll;
 use datafusion::common::config::ConfigOptions;
@@ -40,7 +40,9 @@ impl AnalyzerRule for ThreeValuedIn {
             return Ok(plan);
         }
         let plan = plan.up_all(&mut |node| {
-            if let LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) = &node {
+            if let LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) = &node
+                && operator_holds(&node, such)?
+            {
                 let input = node.inputs()[0].clone();
                 return rewrite_whole_expressions(node, |value| {
                     let value = value.up(&mut as_in)?;

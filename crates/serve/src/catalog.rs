@@ -2,7 +2,7 @@
 //! or complete names; and statements about them, read as PostgreSQL means them.
 
 use super::ServeError;
-use super::clients::Clients;
+use super::clients::{Clients, micros};
 use super::database::DATABASE;
 use super::information::Information;
 use super::json::JsonObject;
@@ -25,7 +25,7 @@ use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use pgwire::api::Type;
 use regex::Regex;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 use tierloom_engine::SystemTable;
 use tierloom_sql::{Piece, SharedEngine, split};
 
@@ -58,8 +58,7 @@ pub(crate) fn add(
     context.register_udf(always("pg_collation_is_visible", vec![Int32], seen));
     let never = || ScalarValue::Boolean(Some(false));
     context.register_udf(always("pg_is_in_recovery", Vec::new(), never()));
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |now| now.as_micros() as i64);
+    let now = micros(SystemTime::now());
     let now = || ScalarValue::TimestampMicrosecond(Some(now), Some("+00:00".into()));
     // Settings are read once, when it starts.
     context.register_udf(always("pg_postmaster_start_time", Vec::new(), now()));

@@ -252,7 +252,8 @@ impl SystemRows for Clients {
     }
 }
 
-fn micros(time: SystemTime) -> i64 {
+/// Microseconds since 1970, as the engine's timestamps count.
+pub(crate) fn micros(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }

@@ -120,6 +120,7 @@ pub fn serve(
     runtime.shutdown_timeout(PATIENCE);
     served
 }
+
 /// What all sessions of a server have in common, with the catalog added to its engine.
 fn server_of(engine: SharedEngine, options: &ServeOptions) -> Result<Arc<Server>, ServeError> {
     let clients = Clients::default();
