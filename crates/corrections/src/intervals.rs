@@ -1,5 +1,6 @@
 //! Intervals that are compared, or added to dates.
 
+use super::interval_products::is_product;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err};
@@ -58,13 +59,15 @@ fn as_duration(value: &Expr, schema: &DFSchema) -> Option<Expr> {
     }
 }
 
-/// Whether the expression is an interval with hours or less.
+/// Whether the expression is an interval with hours or less, or one that may have them.
 pub(super) fn has_time(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _)
-            if interval.nanoseconds != 0
-    )
+    match expr {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _) => {
+            interval.nanoseconds != 0
+        }
+        Expr::Negative(interval) => has_time(interval),
+        other => is_product(other),
+    }
 }
 
 /// Makes a timestamp of a date to which an interval with hours or less is added.

@@ -20,6 +20,7 @@ mod group_filters;
 mod grouping_sets;
 mod guarded;
 mod in_lists;
+mod interval_products;
 mod intervals;
 mod kept_types;
 mod merged_columns;
@@ -76,6 +77,7 @@ use group_filters::GroupFilters;
 use grouping_sets::ComputedKeys;
 use guarded::GuardedConditions;
 use in_lists::MergedLists;
+use interval_products::IntervalProducts;
 use kept_types::KeptTypes;
 use mixed_unions::MixedUnions;
 use nans::OneNan;
@@ -149,16 +151,19 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(ordered_aggregates());
     let functions = builder.scalar_functions().get_or_insert_default();
     functions.push(output_mark());
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(IntervalProducts));
     builder
 }
 
-/// Functions that rules put into plans and that no statement can call: whoever reads a plan that
-/// was written down needs them beside those of the session.
-pub fn functions_of_rules() -> [Arc<ScalarUDF>; 3] {
+/// Functions that rules and planners put into plans and that no statement can call: whoever reads a
+/// plan that was written down needs them beside those of the session.
+pub fn functions_of_rules() -> [Arc<ScalarUDF>; 4] {
     [
         nans::one_nan(),
         grouping_sets::hiding(),
         null_rules::may_be_null(),
+        interval_products::scaled_interval(),
     ]
 }
 

@@ -259,3 +259,37 @@ fn parameters_of_prepared_statements_are_compared_as_what_they_are() {
         assert!(message.contains(words), "{sql}: {message}");
     }
 }
+
+#[test]
+fn intervals_times_and_divided_by_numbers_move_dates_and_timestamps() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT * FROM (VALUES (0, DATE '2026-01-31'), \
+                 (1, DATE '2026-02-28'), (NULL, NULL), (-2, DATE '2025-12-31')) AS t (n, d)";
+    run(&mut session, table).unwrap();
+    for (condition, count) in [
+        ("d + INTERVAL '1 day' * 3 = DATE '2026-02-03'", 1),
+        ("d + 1 * INTERVAL '1' MONTH = DATE '2026-02-28'", 1),
+        ("d - INTERVAL '1 year' / 4 = DATE '2025-10-31'", 1),
+        // A date plus hours is a timestamp, whether the number is a constant or not.
+        ("d + INTERVAL '1 hour' * 12 = TIMESTAMP '2026-01-31 12:00:00'", 1),
+        ("d + n * INTERVAL '12 hours' = TIMESTAMP '2026-02-28 12:00:00'", 1),
+        ("d + INTERVAL '1 day' * (n / 2.0) = TIMESTAMP '2026-02-28 12:00:00'", 1),
+        ("d - INTERVAL '1 month' * n = DATE '2026-02-28'", 1),
+        ("CAST(d AS TIMESTAMP) + -n * INTERVAL '1' DAY < TIMESTAMP '2026-02-01'", 2),
+        ("INTERVAL '36 hours' / 2 < INTERVAL '1 day' * 1.5 AND n = 1", 1),
+        ("INTERVAL '1 day' * n IS NULL", 1),
+        ("NULL * INTERVAL '1 day' IS NULL", 4),
+    ] {
+        let sql = format!("SELECT count(*) FROM t WHERE {condition}");
+        assert_eq!(number(&mut session, &sql), count, "{condition}");
+    }
+    for refused in [
+        "SELECT INTERVAL '1 day' / 0",
+        "SELECT INTERVAL '1 day' / n FROM t",
+        "SELECT INTERVAL '1 year' * 1e9",
+        "SELECT INTERVAL '1 day' * INTERVAL '1 day'",
+        "SELECT 2 / INTERVAL '1 day'",
+    ] {
+        error(&mut session, refused);
+    }
+}
