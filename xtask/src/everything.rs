@@ -10,6 +10,38 @@ pub const EVERYTHING: [&str; 3] = [
     "tierloom/serve,tierloom/cluster",
 ];
 
+/// The variable of cargo with the program that compiles our crates, but not their dependencies.
+const COMPILES_OURS: &str = "RUSTC_WORKSPACE_WRAPPER";
+
+/// Lets clippy look at each of our crates while it is compiled for the tests, warnings denied.
+///
+/// `cargo clippy` would check all dependencies first, and compile nothing: two passes through
+/// DataFusion in the place of one.
+pub fn lint_what_is_built(shell: &Shell) {
+    shell.set_var(COMPILES_OURS, "clippy-driver");
+    // Each argument ends so; see `cargo clippy`.
+    shell.set_var("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__");
+}
+
+/// Lets cargo take compiled dependencies from `sccache` if it is installed: those of another clone
+/// need not be compiled again. Whoever has set a wrapper keeps it.
+pub fn reuse_what_was_compiled(shell: &Shell) {
+    const WRAPPER: &str = "RUSTC_WRAPPER";
+    let version = cmd!(shell, "sccache --version").quiet();
+    let output = version.ignore_stdout().ignore_stderr();
+    if std::env::var_os(WRAPPER).is_none() && output.run().is_ok() {
+        eprintln!("compiled dependencies are kept by sccache");
+        shell.set_var(WRAPPER, "sccache");
+    }
+}
+
+/// A shell in which cargo compiles as for users.
+pub fn without_lints(shell: &Shell) -> Shell {
+    let shell = shell.clone();
+    shell.set_var(COMPILES_OURS, "");
+    shell
+}
+
 /// Builds tests of these names, and the programs of their packages, as all tests are built;
 /// otherwise DataFusion would be built once more, with other features.
 ///

@@ -1,11 +1,13 @@
 //! Runs the fuzzer of workload files for a minute.
 
+use crate::everything::without_lints;
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
 /// With a nightly compiler it runs under the address sanitizer; without one the fuzzer still finds
 /// panics.
 pub fn fuzz(shell: &Shell) -> Result<()> {
+    let shell = &without_lints(shell);
     let tools = shell.current_dir().join("target/tools");
     let own = tools.join("bin/cargo-fuzz");
     let program = if cmd!(shell, "cargo fuzz --version")

@@ -8,6 +8,7 @@
 
 mod checks;
 mod deny;
+mod doc;
 mod everything;
 mod fuzz;
 mod needs;
@@ -68,23 +69,23 @@ const STEPS: [Step; 11] = [
     ),
     ("lean", "build without the SQL engine", checks::lean),
     (
+        "lint",
+        "build everything with clippy, warnings denied",
+        checks::lint,
+    ),
+    (
         "smoke",
         "run every benchmark and example once, small",
         smoke::smoke,
     ),
     (
-        "lint",
-        "clippy over everything, warnings denied",
-        checks::lint,
-    ),
-    (
         "doc",
-        "build the documentation, warnings denied",
-        checks::doc,
+        "build the documentation, warnings denied, and run its examples",
+        doc::doc,
     ),
     (
         "tests",
-        "unit, property, snapshot, integration and doc tests; the lab boots its guests here",
+        "unit, property, snapshot and integration tests; the lab boots its guests here",
         test_run::tests,
     ),
     (
@@ -105,6 +106,9 @@ const STEPS: [Step; 11] = [
 ];
 
 fn main() -> Result<()> {
+    if let Some(ended) = doc::as_rustdoc() {
+        return ended;
+    }
     let start = Instant::now();
     let shell = Shell::new()?;
     shell.change_dir(env!("CARGO_MANIFEST_DIR"));
@@ -119,6 +123,8 @@ fn main() -> Result<()> {
         return ended;
     }
     let (beside, steps) = steps(&asked)?;
+    everything::reuse_what_was_compiled(&shell);
+    everything::lint_what_is_built(&shell);
     notes::clear(&shell)?;
     let (times, ended) = run(&shell, &beside, &steps);
     // The notes are printed after a failure too, since they may explain it.

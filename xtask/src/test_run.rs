@@ -47,7 +47,7 @@ struct TestBinary {
     program: PathBuf,
 }
 
-/// Unit, property, snapshot, integration and doc tests; all run even if some fail.
+/// Unit, property, snapshot and integration tests; all run even if some fail.
 pub fn tests(shell: &Shell) -> Result<()> {
     install_duckdb(shell)?;
     install_clients(shell)?;
@@ -67,7 +67,6 @@ pub fn tests(shell: &Shell) -> Result<()> {
     let count = binaries.len();
     let programs: Vec<_> = binaries.iter().map(|b| b.program.clone()).collect();
     let failed = run_all(binaries, &notes::file(shell));
-    let docs = cmd!(shell, "cargo test {EVERYTHING...} --doc --no-fail-fast").run();
     if !failed.is_empty() {
         bail!(
             "{} of {count} binaries failed: {}",
@@ -75,7 +74,6 @@ pub fn tests(shell: &Shell) -> Result<()> {
             failed.join(", ")
         );
     }
-    docs?;
     make_room(&programs, free_gib(shell)?)
 }
 
