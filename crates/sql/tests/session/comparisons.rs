@@ -271,12 +271,27 @@ fn intervals_times_and_divided_by_numbers_move_dates_and_timestamps() {
         ("d + 1 * INTERVAL '1' MONTH = DATE '2026-02-28'", 1),
         ("d - INTERVAL '1 year' / 4 = DATE '2025-10-31'", 1),
         // A date plus hours is a timestamp, whether the number is a constant or not.
-        ("d + INTERVAL '1 hour' * 12 = TIMESTAMP '2026-01-31 12:00:00'", 1),
-        ("d + n * INTERVAL '12 hours' = TIMESTAMP '2026-02-28 12:00:00'", 1),
-        ("d + INTERVAL '1 day' * (n / 2.0) = TIMESTAMP '2026-02-28 12:00:00'", 1),
+        (
+            "d + INTERVAL '1 hour' * 12 = TIMESTAMP '2026-01-31 12:00:00'",
+            1,
+        ),
+        (
+            "d + n * INTERVAL '12 hours' = TIMESTAMP '2026-02-28 12:00:00'",
+            1,
+        ),
+        (
+            "d + INTERVAL '1 day' * (n / 2.0) = TIMESTAMP '2026-02-28 12:00:00'",
+            1,
+        ),
         ("d - INTERVAL '1 month' * n = DATE '2026-02-28'", 1),
-        ("CAST(d AS TIMESTAMP) + -n * INTERVAL '1' DAY < TIMESTAMP '2026-02-01'", 2),
-        ("INTERVAL '36 hours' / 2 < INTERVAL '1 day' * 1.5 AND n = 1", 1),
+        (
+            "CAST(d AS TIMESTAMP) + -n * INTERVAL '1' DAY < TIMESTAMP '2026-02-01'",
+            2,
+        ),
+        (
+            "INTERVAL '36 hours' / 2 < INTERVAL '1 day' * 1.5 AND n = 1",
+            1,
+        ),
         ("INTERVAL '1 day' * n IS NULL", 1),
         ("NULL * INTERVAL '1 day' IS NULL", 4),
     ] {
