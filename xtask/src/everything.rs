@@ -23,23 +23,6 @@ pub fn lint_what_is_built(shell: &Shell) {
     shell.set_var("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__");
 }
 
-/// Lets cargo take compiled dependencies from `sccache` if it is installed and its server starts:
-/// those of another clone need not be compiled again. Whoever has set a wrapper keeps it.
-pub fn reuse_what_was_compiled(shell: &Shell) {
-    const WRAPPER: &str = "RUSTC_WRAPPER";
-    if std::env::var_os(WRAPPER).is_some() {
-        return;
-    }
-    // Starts the server.
-    let ask = cmd!(shell, "sccache --show-stats").quiet();
-    if ask.ignore_stdout().ignore_stderr().run().is_ok() {
-        eprintln!("sccache keeps compiled dependencies");
-        shell.set_var(WRAPPER, "sccache");
-        // Compiles without it if its server ends.
-        shell.set_var("SCCACHE_IGNORE_SERVER_IO_ERROR", "1");
-    }
-}
-
 /// A shell in which cargo compiles as for users.
 pub fn without_lints(shell: &Shell) -> Shell {
     let shell = shell.clone();

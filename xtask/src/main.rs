@@ -123,7 +123,6 @@ fn main() -> Result<()> {
         return ended;
     }
     let (beside, steps) = steps(&asked)?;
-    everything::reuse_what_was_compiled(&shell);
     everything::lint_what_is_built(&shell);
     notes::clear(&shell)?;
     let (times, ended) = run(&shell, &beside, &steps);
