@@ -1,6 +1,7 @@
 //! What is built for tests.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
 /// Arguments of cargo for all crates with one set of features, so that DataFusion is built once.
@@ -21,6 +22,20 @@ pub fn lint_what_is_built(shell: &Shell) {
     shell.set_var(COMPILES_OURS, "clippy-driver");
     // Each argument ends so; see `cargo clippy`.
     shell.set_var("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__");
+}
+
+/// The folder with the libraries of the dev profile: below `target`, or where cargo's setting
+/// `build.build-dir` has it.
+///
+/// # Errors
+/// Cargo does not know.
+pub fn libraries(shell: &Shell) -> Result<PathBuf> {
+    let facts = cmd!(shell, "cargo metadata --no-deps --format-version 1").quiet();
+    let facts: serde_json::Value = serde_json::from_str(&facts.read()?)?;
+    let folder = ["build_directory", "target_directory"];
+    let mut folder = folder.iter().filter_map(|name| facts[name].as_str());
+    let folder = folder.next().context("cargo names no folder")?;
+    Ok(Path::new(folder).join("debug/deps"))
 }
 
 /// A shell in which cargo compiles as for users.

@@ -1,6 +1,6 @@
 //! The packages of Python: builds their wheels, installs them and runs their tests.
 
-use crate::everything::build_tests;
+use crate::everything::{build_tests, libraries};
 use crate::python::environment;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ fn engine(shell: &Shell, python: &Path) -> Result<()> {
     // Also builds the program, which the tests compare with.
     build_tests(shell, &["library", "predict_cli"])?;
     // maturin would build with other features, and DataFusion once more.
-    let wheel = ENGINE.pack(shell, python, Path::new("target/debug/deps"))?;
+    let wheel = ENGINE.pack(shell, python, &libraries(shell)?)?;
     cmd!(
         shell,
         "{python} -m pip install --quiet --force-reinstall --no-deps {wheel}"

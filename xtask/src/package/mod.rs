@@ -7,7 +7,7 @@ mod deb;
 mod stage;
 mod trial;
 
-use crate::everything::build_tests;
+use crate::everything::{build_tests, libraries};
 use crate::wheel::{ENGINE, MODEL, install};
 use anyhow::{Context, Result, bail, ensure};
 use stage::Content;
@@ -143,8 +143,8 @@ pub fn debian(shell: &Shell) -> Result<()> {
     // Also builds the program and the libraries, if `tests` did not.
     build_tests(shell, &["programs", "predict_cli"])?;
     let root = shell.current_dir();
-    let debug = root.join("target/debug");
-    let content = Content::of(shell, &debug.join("tierloom"), &debug.join("deps"))?;
+    let program = root.join("target/debug/tierloom");
+    let content = Content::of(shell, &program, &libraries(shell)?)?;
     let out = root.join("target/deb/tested");
     // Compressing takes longer than everything else.
     let packages = deb::pack(shell, &content, "-Zgzip -z1", &out)?;
