@@ -1,4 +1,4 @@
-//! Steps that check format, lints and documentation, and that other builds compile.
+//! Steps that check format and lints, and that other builds compile.
 
 use crate::everything::{EVERYTHING, without_lints};
 use crate::notes;

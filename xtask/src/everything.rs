@@ -24,6 +24,13 @@ pub fn lint_what_is_built(shell: &Shell) {
     shell.set_var("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__");
 }
 
+/// A shell in which cargo compiles as for users.
+pub fn without_lints(shell: &Shell) -> Shell {
+    let shell = shell.clone();
+    shell.set_var(COMPILES_OURS, "");
+    shell
+}
+
 /// The folder with the libraries of the dev profile: below `target`, or where cargo's setting
 /// `build.build-dir` has it.
 ///
@@ -36,13 +43,6 @@ pub fn libraries(shell: &Shell) -> Result<PathBuf> {
     let mut folder = folder.iter().filter_map(|name| facts[name].as_str());
     let folder = folder.next().context("cargo names no folder")?;
     Ok(Path::new(folder).join("debug/deps"))
-}
-
-/// A shell in which cargo compiles as for users.
-pub fn without_lints(shell: &Shell) -> Shell {
-    let shell = shell.clone();
-    shell.set_var(COMPILES_OURS, "");
-    shell
 }
 
 /// Builds tests of these names, and the programs of their packages, as all tests are built;

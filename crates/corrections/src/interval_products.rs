@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn parts_of_months_become_days_and_parts_of_days_time() {
-        // What PostgreSQL 16 answers.
+        // By the rule of PostgreSQL's `interval_mul` and `interval_div`, computed by hand.
         for (given, by, divides, expected) in [
             (interval(0, 1, 0), 3.0, false, interval(0, 3, 0)),
             (interval(1, 0, 0), 0.5, false, interval(0, 15, 0)),
