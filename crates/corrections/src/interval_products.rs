@@ -1,11 +1,12 @@
 //! Intervals times numbers, or divided by them, which DataFusion 55 refuses.
 
+use super::constants::evaluated;
 use arrow::array::{ArrayRef, AsArray, IntervalMonthDayNanoArray};
 use arrow::datatypes::{
     DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
 };
 use arrow::error::ArrowError;
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -44,32 +45,20 @@ impl ExprPlanner for IntervalProducts {
             false if is_number(&left) && is_interval(&right) => (expr.right, expr.left),
             _ => return Ok(PlannerResult::Original(expr)),
         };
-        Ok(PlannerResult::Planned(scaled_by(
-            interval, number, divides,
-        )?))
+        let product = scaled_by(interval, number, divides);
+        Ok(PlannerResult::Planned(product))
     }
 }
 
-/// An interval of the statement times or divided by a number. Constants are computed at once:
-/// whether a date plus an interval has a time of day depends on the interval.
-fn scaled_by(interval: Expr, number: Expr, divides: bool) -> Result<Expr> {
-    if let (Expr::Literal(interval, _), Expr::Literal(number, _)) = (&interval, &number) {
-        let interval = interval.cast_to(&MONTH_DAY_NANO)?;
-        let ScalarValue::IntervalMonthDayNano(interval) = interval else {
-            return Ok(lit(interval));
-        };
-        let ScalarValue::Float64(number) = number.cast_to(&DataType::Float64)? else {
-            return Ok(lit(ScalarValue::IntervalMonthDayNano(None)));
-        };
-        let product = interval.zip(number).map(|(i, n)| scaled(i, n, divides));
-        let product = product.transpose()?;
-        return Ok(lit(ScalarValue::IntervalMonthDayNano(product)));
-    }
-    Ok(SCALED.call(vec![
+/// An interval times or divided by a number. Constants are computed at once: whether a date plus an
+/// interval has a time of day depends on the interval.
+fn scaled_by(interval: Expr, number: Expr, divides: bool) -> Expr {
+    let product = SCALED.call(vec![
         cast(interval, MONTH_DAY_NANO),
         cast(number, DataType::Float64),
         lit(divides),
-    ]))
+    ]);
+    evaluated(&product).map_or(product, lit)
 }
 
 const MONTH_DAY_NANO: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
