@@ -2,6 +2,7 @@
 
 use crate::everything::{EVERYTHING, without_lints};
 use crate::notes;
+use crate::wheel::MODEL_CRATE;
 use anyhow::{Result, bail};
 use tierloom_testing::{Kind, Note};
 use xshell::{Shell, cmd};
@@ -21,10 +22,13 @@ pub fn lint(shell: &Shell) -> Result<()> {
     .run()?)
 }
 
+/// Compiles rather than checks, together with the model's wheel, which has the same dependencies
+/// with the same features: step `python` packs what is built here.
 pub fn lean(shell: &Shell) -> Result<()> {
+    let packages = ["--package", "tierloom", "--package", MODEL_CRATE];
     Ok(cmd!(
         shell,
-        "cargo clippy --package tierloom --no-default-features --quiet -- -D warnings"
+        "cargo build {packages...} --no-default-features --quiet"
     )
     .run()?)
 }

@@ -2,7 +2,8 @@
 //!
 //! `cargo test` runs one binary after the other. Most of them wait for guests, servers and files
 //! for a part of their time, or have fewer tests than there are processors, so two at a time are
-//! done sooner.
+//! done sooner. Guests get a processor each, and a test that boots one while all processors are
+//! taken by other guests would only wait: one binary with guests runs beside one without.
 
 use crate::everything::EVERYTHING;
 use crate::needs::free_gib;
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tierloom_testing::NOTES;
 use xshell::{Shell, cmd};
@@ -25,14 +26,24 @@ const AT_ONCE: usize = 2;
 const WAITS: &str = "cluster";
 
 /// Those that take longest are begun first, so that none is left alone at the end.
-const LONG: [&str; 7] = [
-    "router_nodes",
-    "suite",
+const LONG: [&str; 6] = [
     "lab_operators",
     "lab_adaptive",
-    "lab_pool",
+    "lab",
+    "suite",
     "sql_cli",
-    "lab_faults",
+    "calibrate_cli",
+];
+
+/// Those that boot guests, beside those whose names begin with `lab`.
+const GUESTS: [&str; 7] = [
+    "blocks_guest",
+    "dcd_guest",
+    "devdax",
+    "guests",
+    "numa",
+    "router_nodes",
+    "together",
 ];
 
 /// The steps after this one need less disk than this (GiB).
@@ -45,6 +56,49 @@ struct TestBinary {
     name: String,
     folder: PathBuf,
     program: PathBuf,
+}
+
+impl TestBinary {
+    fn boots_guests(&self) -> bool {
+        self.name == "lab" || self.name.starts_with("lab_") || GUESTS.contains(&&*self.name)
+    }
+}
+
+/// What is left to run.
+#[derive(Debug, Default)]
+struct Queue {
+    guests: VecDeque<TestBinary>,
+    others: VecDeque<TestBinary>,
+    /// Binaries with guests that run now.
+    booted: usize,
+}
+
+impl Queue {
+    fn new(binaries: Vec<TestBinary>) -> Queue {
+        let (guests, others): (Vec<_>, Vec<_>) =
+            binaries.into_iter().partition(TestBinary::boots_guests);
+        Queue {
+            guests: guests.into(),
+            others: others.into(),
+            booted: 0,
+        }
+    }
+
+    /// One with guests if none runs, else one without; what is left at the end.
+    fn next(&mut self) -> Option<TestBinary> {
+        let guests_first = self.booted == 0 || self.others.is_empty();
+        let guest = if guests_first {
+            self.guests.pop_front()
+        } else {
+            None
+        };
+        self.booted += usize::from(guest.is_some());
+        guest.or_else(|| self.others.pop_front())
+    }
+
+    fn ended(&mut self, binary: &TestBinary) {
+        self.booted -= usize::from(binary.boots_guests());
+    }
 }
 
 /// Unit, property, snapshot and integration tests; all run even if some fail.
@@ -117,28 +171,32 @@ fn binary_of(line: &str) -> Result<Option<TestBinary>> {
 /// Runs the binaries; returns what failed.
 fn run_all(binaries: Vec<TestBinary>, notes: &Path) -> Vec<String> {
     let (waits, binaries): (Vec<_>, Vec<_>) = binaries.into_iter().partition(|b| b.name == WAITS);
-    let [waits, binaries] = [waits, binaries].map(|some| Mutex::new(VecDeque::from(some)));
+    let [waits, binaries] = [waits, binaries].map(|some| Mutex::new(Queue::new(some)));
     let failed = Mutex::new(Vec::new());
-    let next = |from: &Mutex<VecDeque<TestBinary>>| {
-        let mut waiting = from.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.pop_front()
-    };
     let lanes = std::iter::once(&waits).chain(std::iter::repeat_n(&binaries, AT_ONCE));
     std::thread::scope(|scope| {
         for lane in lanes {
-            let (next, failed) = (&next, &failed);
+            let failed = &failed;
             scope.spawn(move || {
-                while let Some(binary) = next(lane) {
-                    if !run(&binary, notes) {
+                loop {
+                    // In a statement of its own: `while let` would hold the lock meanwhile.
+                    let next = locked(lane).next();
+                    let Some(binary) = next else { break };
+                    let passed = run(&binary, notes);
+                    locked(lane).ended(&binary);
+                    if !passed {
                         let name = format!("{} ({})", binary.name, binary.folder.display());
-                        let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                        failed.push(name);
+                        locked(failed).push(name);
                     }
                 }
             });
         }
     });
     failed.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs one binary; whether it passed. Its output is shown if it did not.
@@ -225,6 +283,30 @@ mod tests {
         make_room(&programs, ROOM_GIB - 1).unwrap();
         assert!(!file.path().exists());
         assert!(make_room(&programs, 0).is_err());
+    }
+
+    #[test]
+    fn one_binary_with_guests_runs_beside_others_and_all_run() {
+        let binary = |name: &&str| TestBinary {
+            name: (*name).into(),
+            folder: "/".into(),
+            program: "/".into(),
+        };
+        let names = ["lab", "label", "numa", "session"];
+        let mut queue = Queue::new(names.iter().map(binary).collect());
+        let mut next = || queue.next().unwrap();
+        let (guest, other) = (next(), next());
+        assert_eq!((&*guest.name, &*other.name), ("lab", "label"));
+        queue.ended(&other);
+        assert_eq!(queue.next().unwrap().name, "session");
+        queue.ended(&guest);
+        assert_eq!(queue.next().unwrap().name, "numa");
+        assert_eq!(queue.next(), None);
+        let mut queue = Queue::new(["lab", "lab_tune"].iter().map(binary).collect());
+        assert!(
+            queue.next().is_some() && queue.next().is_some(),
+            "no others"
+        );
     }
 
     #[test]

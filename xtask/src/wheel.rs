@@ -49,6 +49,9 @@ pub const MODEL: Package = Package {
     out: "target/python-model-wheel",
 };
 
+/// The crate of the model's package.
+pub const MODEL_CRATE: &str = "tierloom-python-model";
+
 /// An environment with nothing but the wheel of the model.
 const EMPTY: &str = "target/python-model-venv";
 
@@ -95,10 +98,10 @@ fn engine(shell: &Shell, python: &Path) -> Result<()> {
 
 /// The package of the model, where nothing else is installed.
 fn model(shell: &Shell, python: &Path) -> Result<()> {
-    // Alone, so that no other crate switches the engine on.
+    // Alone, so that no other crate switches the engine on. Step `lean` has built it.
     cmd!(
         shell,
-        "cargo build --locked --quiet --package tierloom-python-model"
+        "cargo build --locked --quiet --package {MODEL_CRATE}"
     )
     .run()?;
     let root = shell.current_dir();
