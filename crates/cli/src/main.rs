@@ -11,14 +11,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 use tierloom::{commands, failure, stop};
-use tierloom_memory::router::TierAllocator;
-
-/// Queries allocate and free large short-lived buffers. mimalloc keeps their pages, where glibc
-/// would return them to the kernel and fault them in again. The router around it can place each
-/// class of operator memory on its own tier; it passes everything through until a session
-/// configures it.
-#[global_allocator]
-static ALLOCATOR: TierAllocator<mimalloc::MiMalloc> = TierAllocator::new(mimalloc::MiMalloc);
+// With the allocator of the program.
+use tierloom_allocator as _;
 
 /// Measures, models and places in-memory analytics on DRAM and CXL memory.
 #[derive(Parser)]

@@ -21,7 +21,14 @@ pub(super) const LAYERS: [&[&str]; 10] = [
         "workloads",
     ],
     &["counters", "memory", "operators", "record"],
-    &["bench", "calibrate", "placement", "pool", "report"],
+    &[
+        "allocator",
+        "bench",
+        "calibrate",
+        "placement",
+        "pool",
+        "report",
+    ],
     // Nothing above shares what `oltp` stores and captures with the engine.
     &["oltp", "predict"],
     &["engine", "tune"],
