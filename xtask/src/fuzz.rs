@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
 /// Has the compiler count the branches that an input takes and report what is compared with what,
-/// by which libFuzzer finds inputs that go new ways. `cargo fuzz` passes the same.
+/// by which libFuzzer finds inputs that go new ways.
 const COUNTED: &str = "--cfg fuzzing -Cpasses=sancov-module \
                        -Cllvm-args=-sanitizer-coverage-level=4 \
                        -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -13,7 +13,7 @@ const COUNTED: &str = "--cfg fuzzing -Cpasses=sancov-module \
                        -Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// Builds the fuzzer without `cargo fuzz`, which would itself be compiled first, and without the
-/// address sanitizer, which doubles the build: what reads workload files is safe Rust.
+/// address sanitizer, which would be more to compile: what reads workload files is safe Rust.
 pub fn fuzz(shell: &Shell) -> Result<()> {
     let shell = &without_lints(shell);
     // The examples are the seeds, so that the fuzzer begins with valid files.

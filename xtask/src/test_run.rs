@@ -65,7 +65,7 @@ impl TestBinary {
 }
 
 /// What is left to run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queue {
     guests: VecDeque<TestBinary>,
     others: VecDeque<TestBinary>,

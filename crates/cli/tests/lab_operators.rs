@@ -84,20 +84,15 @@ fn checked(audit: &Value) -> Vec<(String, u64)> {
     classes
 }
 
-/// The largest number of bytes of a class at the peak of any query of a run, or of one of `only`;
-/// checks all peaks.
+/// The largest number of bytes of a class at the peak of any query of a run, or of those in `only`
+/// unless that is empty; checks all peaks.
 fn most_of(run: &Value, only: &[&str], class: &str) -> u64 {
     let queries = run["queries"].as_array().unwrap();
     assert_eq!(run["events"].as_array().map(Vec::len), Some(0), "{run:#}");
-    let mut most = 0;
-    for query in queries {
-        let peak = checked(query);
-        if only.is_empty() || only.contains(&query["query"].as_str().unwrap()) {
-            let of_class = peak.iter().filter(|(name, _)| name == class);
-            most = of_class.map(|(_, bytes)| *bytes).fold(most, u64::max);
-        }
-    }
-    most
+    let peaks = queries.iter().map(|q| (&q["query"], checked(q)));
+    let asked = peaks.filter(|(query, _)| only.is_empty() || only.iter().any(|q| *query == q));
+    let of_class = asked.flat_map(|(_, peak)| peak.into_iter().filter(|(name, _)| name == class));
+    of_class.map(|(_, bytes)| bytes).max().unwrap_or(0)
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Time after which a command counts as hung. No test expects a command to be fast.
-const HUNG: Duration = Duration::from_secs(1200);
+const HUNG: Duration = Duration::from_secs(300);
 
 /// The result of a command that ended.
 #[derive(Debug)]
