@@ -18,6 +18,7 @@
 
 mod access;
 mod as_known;
+mod awake;
 mod benchmark;
 mod client;
 mod codec;

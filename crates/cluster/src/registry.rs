@@ -1,5 +1,6 @@
 //! What the scheduler knows: tables, and the reports of nodes. Tables survive a restart.
 
+use crate::awake::AwakeTime;
 use crate::map::{
     ClusterMap, Layout, LoadRequest, NodeState, Report, TableEntry, VERSION, assign, process_number,
 };
@@ -9,7 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tierloom_text::WholeFile;
 
-/// A node that has not reported for this long does not count as alive.
+/// A node that has not reported for this long does not count as alive. Only time counts in which a
+/// report would have been taken, see [`AwakeTime`].
 pub(crate) const SILENCE: Duration = Duration::from_secs(3);
 
 /// How long nodes are told of a job that has failed. Its last tasks end within some seconds.
@@ -36,14 +38,34 @@ pub(crate) struct Registry {
     file: Option<PathBuf>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Noted {
+    awake: AwakeTime,
     /// Increases with every change of tables or of what nodes report.
     revision: u64,
     generation: u64,
     tables: BTreeMap<String, TableEntry>,
-    nodes: BTreeMap<String, (Report, Instant)>,
+    /// Reports, and when in `awake` they came.
+    nodes: BTreeMap<String, (Report, Duration)>,
     failed_jobs: Vec<(String, Instant)>,
+}
+
+impl Noted {
+    fn nothing() -> Self {
+        Noted {
+            awake: AwakeTime::start(),
+            revision: 0,
+            generation: 0,
+            tables: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            failed_jobs: Vec::new(),
+        }
+    }
+
+    /// How long it is since a report that came then.
+    fn silent(&self, seen: Duration) -> Duration {
+        self.awake.sum() - seen
+    }
 }
 
 impl Registry {
@@ -52,7 +74,7 @@ impl Registry {
     /// # Errors
     /// A file that cannot be read or is not one of such a process.
     pub fn open(file: Option<&Path>) -> Result<Self, String> {
-        let mut state = Noted::default();
+        let mut state = Noted::nothing();
         if let Some(path) = file.filter(|path| path.exists()) {
             let bad = |e: &dyn std::fmt::Display| format!("{}: cannot read: {e}", path.display());
             let text = std::fs::read(path).map_err(|e| bad(&e))?;
@@ -72,13 +94,17 @@ impl Registry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Has time go on for the nodes; to be called every [`crate::awake::TICK`] where reports are
+    /// taken.
+    pub fn tick(&self) {
+        self.state().awake.tick();
+    }
+
     /// A text that is another one whenever the map is, but for how long nodes have been silent.
     pub fn tag(&self) -> String {
         let state = self.state();
-        let alive = state
-            .nodes
-            .values()
-            .map(|(_, seen)| seen.elapsed() < SILENCE);
+        let seen = state.nodes.values().map(|(_, seen)| *seen);
+        let alive = seen.map(|seen| state.silent(seen) < SILENCE);
         let alive: String = alive.map(|alive| if alive { '1' } else { '0' }).collect();
         format!("\"{:x}-{}-{alive}\"", self.process, state.revision)
     }
@@ -87,7 +113,7 @@ impl Registry {
     pub fn map(&self) -> ClusterMap {
         let state = self.state();
         let nodes = state.nodes.iter().map(|(name, (report, seen))| {
-            let silent = seen.elapsed();
+            let silent = state.silent(*seen);
             let node = NodeState {
                 alive: silent < SILENCE,
                 silent_ms: silent.as_millis() as u64,
@@ -124,7 +150,7 @@ impl Registry {
         let mut state = self.state();
         if let Some((known, seen)) = state.nodes.get(&report.node)
             && known.process != report.process
-            && seen.elapsed() < SILENCE
+            && state.silent(*seen) < SILENCE
         {
             return Err(Refusal::Conflict(format!(
                 "another executor is named {}; give each its own name",
@@ -136,7 +162,8 @@ impl Registry {
         if !known.is_some_and(|known| known.is_like(&report)) {
             state.revision += 1;
         }
-        state.nodes.insert(node, (report, Instant::now()));
+        let now = state.awake.sum();
+        state.nodes.insert(node, (report, now));
         drop(state);
         Ok(self.map())
     }
@@ -207,6 +234,7 @@ fn is_recent(at: &Instant) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::awake::TICK;
     use crate::benchmark::benchmark_tables;
     use crate::map::{HeldTable, ShuffleReport};
 
@@ -242,6 +270,33 @@ mod tests {
         wrote.threads = 2;
         registry.report(wrote).unwrap();
         assert_ne!(registry.tag(), before);
+    }
+
+    /// Has so much time go by, in ticks.
+    fn pass(registry: &Registry, time: Duration) {
+        for _ in 0..time.as_millis() / TICK.as_millis() {
+            registry.state().awake.add(TICK);
+        }
+    }
+
+    #[test]
+    fn a_node_is_lost_after_silence_but_not_after_a_standstill_of_the_scheduler() {
+        let registry = Registry::open(None).unwrap();
+        registry.report(report("a", 1)).unwrap();
+        let is_alive = || registry.map().nodes["a"].alive;
+        // One tick late by an hour: whatever node a has sent meanwhile has not been read yet.
+        registry.state().awake.add(Duration::from_secs(3600));
+        assert!(is_alive());
+        // Another process of its name is still another one.
+        assert!(registry.report(report("a", 2)).is_err());
+        pass(&registry, SILENCE);
+        assert!(!is_alive());
+        registry.report(report("a", 2)).unwrap();
+        assert!(is_alive());
+        pass(&registry, SILENCE - TICK);
+        assert!(is_alive());
+        pass(&registry, TICK);
+        assert!(!is_alive());
     }
 
     fn ssb(shards: u32, replicas: u32) -> LoadRequest {
@@ -293,7 +348,7 @@ mod tests {
         held.tables.insert("part".into(), HeldTable::default());
         registry.report(held).unwrap();
         tags.push(registry.tag());
-        registry.state().nodes.get_mut("a").unwrap().1 -= SILENCE;
+        pass(&registry, SILENCE);
         tags.push(registry.tag());
         tags.push(Registry::open(None).unwrap().tag());
         let count = tags.len();

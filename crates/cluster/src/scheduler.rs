@@ -1,6 +1,7 @@
 //! The scheduler's process.
 
 use crate::access::Guard;
+use crate::awake::TICK;
 use crate::codec::{Forwarded, PlanCodec};
 use crate::error::{ClusterError, While};
 use crate::functions::session_builder;
@@ -72,12 +73,22 @@ pub fn run_scheduler(
         .build()
         .attempting("starting threads")?;
     let registry = Arc::new(registry);
+    runtime.spawn(tick(Arc::clone(&registry)));
     let done = match &options.guard {
         Some(guard) => runtime.block_on(serve_guarded(options, guard, registry, ready, stopped)),
         None => runtime.block_on(serve(options, registry, ready, stopped)),
     };
     runtime.shutdown_background();
     done
+}
+
+/// Has time go on for the nodes, by the threads that take their reports: while all of these
+/// compute, none is late.
+async fn tick(registry: Arc<Registry>) {
+    loop {
+        tokio::time::sleep(TICK).await;
+        registry.tick();
+    }
 }
 
 async fn serve_guarded(

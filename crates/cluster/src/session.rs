@@ -1,5 +1,6 @@
 //! One statement: planned here, cut for the nodes, run on them.
 
+use crate::awake::AwakeTime;
 use crate::direct::{NoAnswer, Question};
 use crate::done_by::done_by;
 use crate::error::ClusterError;
@@ -35,6 +36,9 @@ use tierloom_sql::with_pauses;
 
 /// Time between two looks at the nodes while a statement runs.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// Time between two looks whether the user stops a statement.
+const SHORT: Duration = Duration::from_millis(20);
 
 /// How often a statement starts again because an executor went away or a connection broke.
 const RETRIES: usize = 2;
@@ -388,19 +392,30 @@ impl<'a> ClusterSession<'a> {
         // A node that comes back as another process is there for a moment in between, so that
         // times add up; those in which nothing was lost are taken off again.
         let mut lost_for = Duration::ZERO;
-        let mut looked = Instant::now();
+        let mut awake = AwakeTime::start();
+        let mut looked = awake.sum();
         loop {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(SHORT).await;
+            awake.tick();
             if stop() {
                 return ClusterError::Interrupted;
             }
-            if looked.elapsed() < LOOK {
+            if awake.sum() - looked < LOOK {
                 continue;
             }
             let registry = self.link.registry.clone();
-            let map = tokio::task::spawn_blocking(move || registry.map()).await;
-            let time = looked.elapsed();
-            looked = Instant::now();
+            let mut map = tokio::task::spawn_blocking(move || registry.map());
+            let map = loop {
+                tokio::select! {
+                    map = &mut map => break map,
+                    () = tokio::time::sleep(SHORT) => awake.tick(),
+                }
+                if stop() {
+                    return ClusterError::Interrupted;
+                }
+            };
+            let time = awake.sum() - looked;
+            looked = awake.sum();
             let why = match map {
                 Ok(Ok(map)) => is_lost(&map),
                 Ok(Err(error)) => Some(error.to_string()),
