@@ -11,7 +11,7 @@ mod common;
 
 use common::guests::outputs_of_two;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -87,7 +87,39 @@ impl Setup {
                 options.files.push(GuestFile::new(&file, inside));
             }
         }
+        if !self.is_large {
+            let made = self.make_tpch(&folder.join("tpch"));
+            options.files.extend(made);
+        }
         options
+    }
+
+    /// Makes the tables of TPC-H here: each process that makes them begins with 300 MB of text
+    /// from which all comments are cut, which takes emulated processors two minutes.
+    fn make_tpch(&self, folder: &Path) -> Vec<GuestFile> {
+        let mut generate = Command::new(&self.program);
+        generate.args(["generate", "tpch", "--sf", &self.sf.to_string(), "-o"]);
+        // For the other guest they are there.
+        if !folder.exists() {
+            let generated = generate.arg(folder).output().unwrap();
+            let said = String::from_utf8_lossy(&generated.stderr);
+            assert!(generated.status.success(), "{said}");
+        }
+        let files = std::fs::read_dir(folder).unwrap().map(|file| {
+            let file = file.unwrap();
+            let inside = format!("/tables/{}", file.file_name().display());
+            GuestFile::new(file.path(), inside)
+        });
+        files.collect()
+    }
+
+    /// Commands of the shell that put the tables of a benchmark on the nodes.
+    fn load(&self, benchmark: &str) -> String {
+        if benchmark == "tpch" && !self.is_large {
+            return "load_tpch".into();
+        }
+        let sf = self.sf;
+        format!("tierloom cluster load {benchmark} --scheduler $S --sf {sf} --shards 4")
     }
 
     fn on_a(&self) -> Vec<GuestCommand> {
@@ -97,11 +129,9 @@ impl Setup {
             shell("until status | grep -q '\"b\"'; do sleep 1; done"),
         ];
         for (benchmark, backend, direct) in &self.ways {
-            let sf = self.sf;
-            commands.push(shell(&format!(
-                "tierloom cluster load {benchmark} --scheduler $S --sf {sf} --shards 4
-                answers {benchmark} {backend} {direct}"
-            )));
+            let load = self.load(benchmark);
+            let answers = format!("answers {benchmark} {backend} {direct}");
+            commands.push(shell(&format!("{load}\n{answers}")));
         }
         commands.extend([
             shell("sleep 2; status"),
@@ -126,11 +156,9 @@ impl Setup {
     /// Compares the answers of a cluster with those of one process on this machine.
     fn compare(&self, benchmark: &str, answers: &str) {
         let queries = self.queries(benchmark);
-        let found: Vec<_> = answers.split(MARK).skip(1).collect();
-        assert_eq!(found.len(), queries.len(), "{answers}");
-        let script = queries.iter().map(|(_, text)| {
+        let script = queries.iter().map(|(name, text)| {
             let text = text.trim().trim_end_matches(';');
-            format!("{text};\nSELECT 1 AS {END};\n")
+            format!("SELECT '{name}' AS {ANSWER_OF};\n{text};\n")
         });
         let mut one = Command::new(&self.program)
             .args(["sql", "--generate", &format!("{benchmark}:{}", self.sf)])
@@ -146,14 +174,12 @@ impl Setup {
         sent.join().unwrap().unwrap();
         assert!(one.status.success());
         let one = String::from_utf8(one.stdout).unwrap();
-        // Between its answers there are empty lines.
-        let end = format!("\n{END}\n1\n");
-        let all: Vec<&str> = one.split(&end).map(str::trim_start).collect();
-        assert_eq!(all.len(), queries.len() + 1, "{one}");
-        for ((name, _), one) in queries.iter().zip(all) {
-            let head = format!("{name}\n");
-            let found = found.iter().find_map(|answer| answer.strip_prefix(&head));
-            let found = found.unwrap_or_else(|| panic!("no answer of {name}: {answers}"));
+        let (found, one) = (by_query(answers), by_query(&one));
+        let names: BTreeSet<_> = queries.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(found.keys().copied().eq(names.iter().copied()), "{answers}");
+        assert!(one.keys().copied().eq(names), "{one:?}");
+        for (name, one) in one {
+            let found = found[name];
             match self.is_large {
                 false => assert_eq!(sorted(found), sorted(one), "{benchmark} {name}"),
                 true => assert_eq!(
@@ -166,11 +192,16 @@ impl Setup {
     }
 }
 
-/// Column of the row between two answers of one process.
-const END: &str = "answer_ends";
+/// Column of the row before each answer, which names the query.
+const ANSWER_OF: &str = "answer_of";
 
-/// What comes before each answer.
-const MARK: &str = "== ";
+/// The answers in what `--format csv` prints, by the names of their queries.
+fn by_query(printed: &str) -> BTreeMap<&str, &str> {
+    let head = format!("{ANSWER_OF}\n");
+    let answers = printed.split(&*head).skip(1);
+    let named = answers.filter_map(|answer| answer.split_once('\n'));
+    named.map(|(name, rows)| (name, rows.trim())).collect()
+}
 
 const PRELUDE: &str = r#"
 set -e
@@ -186,8 +217,20 @@ executor() {
   start executor executor --scheduler $S --name $1 --listen $2 --threads 1 --placement 0 --shuffle 1 --shuffle-size $SHUFFLE
 }
 status() { tierloom cluster status --scheduler $S --json; }
+load_tpch() {
+  for file in /tables/*; do
+    case $file in
+      */lineitem.*) by="--by l_orderkey --shards 4";;
+      */orders.*) by="--by o_orderkey --shards 4";;
+      *) by=--everywhere;;
+    esac
+    tierloom cluster load --scheduler $S $by $file
+  done
+}
 answers() {
-  for q in /queries/$1/*; do echo "== $(basename $q)"; tierloom cluster sql --scheduler $S --backend $2 --direct $3 --format csv "$(grep -v '^--' $q)"; done
+  benchmark=$1; backend=$2; direct=$3; set --
+  for q in /queries/$benchmark/*; do set -- "$@" "SELECT '$(basename $q)' AS answer_of" "$(grep -v '^--' $q)"; done
+  tierloom cluster sql --scheduler $S --backend $backend --direct $direct --format csv "$@"
 }
 "#;
 
