@@ -5,6 +5,7 @@ use super::ServeError;
 use super::clients::{Clients, micros};
 use super::database::DATABASE;
 use super::information::Information;
+use super::intervals;
 use super::json::JsonObject;
 use super::pg_catalog::{self, Users};
 use super::prepare::prepare;
@@ -77,6 +78,9 @@ pub(crate) fn add(
     context.register_udf(number_of_type());
     context.register_udf(parts_of_name());
     context.register_udf(ScalarUDF::from(JsonObject::new()));
+    for function in intervals::functions() {
+        context.register_udf(function);
+    }
     for (of_engine, of_postgres) in SAME {
         let known = context.udf(of_engine).map_err(ServeError::failed)?;
         let both = known

@@ -41,6 +41,7 @@ mod function;
 mod http;
 mod idle;
 mod information;
+mod intervals;
 mod json;
 mod key_rows;
 mod listen;

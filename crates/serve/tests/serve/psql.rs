@@ -123,6 +123,17 @@ fn functions_and_tables_that_clients_ask_for_are_those_of_the_session() {
              SELECT d, n FROM j WHERE id = '01234567-89ab-cdef-0123-456789abcdef'::uuid",
             "CREATE TABLE\nINSERT 0 1\n{\"a\": 1}|[1]\n",
         ),
+        (
+            "SELECT age(TIMESTAMP '2001-04-10', TIMESTAMP '1957-06-13'), \
+             age(DATE '2026-01-31', DATE '2026-03-01'), age(current_date), \
+             age(NULL::timestamp) IS NULL",
+            "43 years 9 mons 27 days|-1 mons -1 days|00:00:00|t\n",
+        ),
+        (
+            "SELECT justify_interval(INTERVAL '1 mon -1 hour'), \
+             justify_hours(INTERVAL '27 hours'), justify_days(INTERVAL '35 days')",
+            "29 days 23:00:00|1 day 03:00:00|1 mon 5 days\n",
+        ),
         ("SELECT EXISTS (SELECT 1 FROM t)", "t\n"),
         ("SELECT pg_postmaster_start_time() <= now()", "t\n"),
     ] {
