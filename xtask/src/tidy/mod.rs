@@ -13,6 +13,7 @@ mod known;
 mod length;
 mod links;
 mod names;
+mod shared;
 mod source;
 mod width;
 
@@ -66,6 +67,7 @@ pub fn tidy(shell: &Shell) -> Result<()> {
     findings.extend(features::check(&sources));
     findings.extend(glossary::check(&root, &sources)?);
     findings.extend(links::check(&sources));
+    findings.extend(shared::check(shell)?);
     findings.extend(known.unused());
     findings.sort();
     for finding in &findings {
