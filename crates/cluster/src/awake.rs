@@ -19,15 +19,17 @@ pub(crate) struct AwakeTime {
     last: Instant,
 }
 
-impl AwakeTime {
-    /// None yet.
-    pub fn start() -> Self {
+impl Default for AwakeTime {
+    /// None yet; it begins now.
+    fn default() -> Self {
         AwakeTime {
             sum: Duration::ZERO,
             last: Instant::now(),
         }
     }
+}
 
+impl AwakeTime {
     /// Adds the time since the last tick. To be called every [`TICK`] by the threads that also
     /// learn of what others do.
     pub fn tick(&mut self) {

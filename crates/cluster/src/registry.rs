@@ -38,7 +38,7 @@ pub(crate) struct Registry {
     file: Option<PathBuf>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Noted {
     awake: AwakeTime,
     /// Increases with every change of tables or of what nodes report.
@@ -51,17 +51,6 @@ struct Noted {
 }
 
 impl Noted {
-    fn nothing() -> Self {
-        Noted {
-            awake: AwakeTime::start(),
-            revision: 0,
-            generation: 0,
-            tables: BTreeMap::new(),
-            nodes: BTreeMap::new(),
-            failed_jobs: Vec::new(),
-        }
-    }
-
     /// How long it is since a report that came then.
     fn silent(&self, seen: Duration) -> Duration {
         self.awake.sum() - seen
@@ -74,7 +63,7 @@ impl Registry {
     /// # Errors
     /// A file that cannot be read or is not one of such a process.
     pub fn open(file: Option<&Path>) -> Result<Self, String> {
-        let mut state = Noted::nothing();
+        let mut state = Noted::default();
         if let Some(path) = file.filter(|path| path.exists()) {
             let bad = |e: &dyn std::fmt::Display| format!("{}: cannot read: {e}", path.display());
             let text = std::fs::read(path).map_err(|e| bad(&e))?;

@@ -392,7 +392,7 @@ impl<'a> ClusterSession<'a> {
         // A node that comes back as another process is there for a moment in between, so that
         // times add up; those in which nothing was lost are taken off again.
         let mut lost_for = Duration::ZERO;
-        let mut awake = AwakeTime::start();
+        let mut awake = AwakeTime::default();
         let mut looked = awake.sum();
         loop {
             tokio::time::sleep(SHORT).await;

@@ -9,7 +9,7 @@ use arrow::datatypes::{
     DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
     TimestampMicrosecondType,
 };
-use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
+use chrono::{DateTime, Datelike, NaiveDateTime, NaiveTime, Timelike};
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::{ScalarUDF, Signature, TypeSignature, Volatility};
 use std::sync::Arc;
@@ -93,14 +93,10 @@ fn age(later: NaiveDateTime, earlier: NaiveDateTime) -> IntervalMonthDayNano {
         days -= 1;
     }
     while days < 0 {
-        days += days_of_month(earlier.date());
+        days += i32::from(earlier.num_days_in_month());
         months -= 1;
     }
     IntervalMonthDayNano::new(months, days, nanos)
-}
-
-fn days_of_month(date: NaiveDate) -> i32 {
-    date.num_days_in_month().into()
 }
 
 fn justified(
