@@ -90,14 +90,20 @@ def parse_cxl_bench(text):
     return finite(accessed_bytes, "accessed_bytes") / finite(elapsed_s, "execution_time") / 1e9
 
 
-def parse_likwid(text):
-    """GB/s of likwid-bench (its `MByte/s` are decimal) and the CPUs it ran on."""
+def parse_likwid(text, wanted_bytes=None):
+    """GB/s of likwid-bench (its `MByte/s` are decimal) and the CPUs it ran on.
+
+    `wanted_bytes` is the working set that was asked for.
+    """
     rate = re.search(r"^MByte/s:\s*(\S+)", text, re.MULTILINE)
     if not rate:
         raise NoFigure("no line `MByte/s:`")
     clock = re.search(r"^CPU Clock:\s*(\d+)", text, re.MULTILINE)
     if clock and int(clock[1]) == 0:
         raise NoFigure("likwid found no clock rate (virtual machines may have a CPUID leaf 0x16 of zeros), so its times are wrong")
+    size = re.search(r"^Size \(Byte\):\s*(\d+)", text, re.MULTILINE)
+    if size and wanted_bytes and not 0.9 < int(size[1]) / wanted_bytes < 1.1:
+        raise NoFigure(f"likwid took {size[1]} bytes and not {wanted_bytes}")
     cpus = [int(cpu) for cpu in re.findall(r"^Group: .* running on hwthread (\d+)", text, re.MULTILINE)]
     return finite(rate[1], "MByte/s") / 1e3, cpus
 
@@ -229,12 +235,17 @@ def cxl_bench(context, threads, keys):
 
 
 def likwid(context, threads, kernel, streams=1):
-    """A run of likwid-bench; the working set is divided among its streams and threads."""
-    group = f"N:{streams * context.size_bytes // 1024}KiB:{threads}"
+    """A run of likwid-bench; the working set is divided among its streams and threads.
+
+    It is given in kB: version 5.2 takes the KiB of newer ones for bytes, and no more than 2^31 of
+    these.
+    """
+    size_bytes = streams * context.size_bytes
+    group = f"N:{size_bytes // 1000}kB:{threads}"
     variables = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
     seconds = str(max(1, round(context.run_s)))
     output = context.run("likwid", ["-t", kernel, "-w", group, "-s", seconds], threads, variables=variables)
-    value, cpus = parse_likwid(output)
+    value, cpus = parse_likwid(output, size_bytes)
     wanted = context.cpus[:threads]
     notes = [] if sorted(cpus) == sorted(wanted) else [f"ran on CPUs {cpus} instead of {wanted}"]
     return Sample(value, notes)

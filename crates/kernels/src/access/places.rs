@@ -62,8 +62,9 @@ pub(crate) enum Draw {
 /// A random stream of uniformly distributed places.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Uniform {
-    state: u64,
-    count: u64,
+    pub(crate) state: u64,
+    /// Number of places.
+    pub(crate) count: u64,
 }
 
 /// Places that [`Uniform::next_block`] draws at a time.
@@ -96,13 +97,62 @@ impl Uniform {
     /// Zen 3 core, loops of random reads had 1.4 times the rate.
     #[inline(always)]
     pub(crate) fn next_block(&mut self) -> [u64; BLOCK_PLACES] {
-        let states = STEPS.map(|(multiplier, increment)| {
-            let state = self.state.wrapping_mul(multiplier);
-            state.wrapping_add(increment)
-        });
+        let states = self.next_states();
         self.state = states[BLOCK_PLACES - 1];
         states.map(|state| scale(state, self.count))
     }
+
+    /// What vector instructions need to draw whole blocks; `None` for 2^32 places or more, whose
+    /// arithmetic these do not have.
+    #[inline(always)]
+    pub(crate) fn blocks(&self) -> Option<Blocks> {
+        let (multiplier, increment) = STEPS[BLOCK_PLACES - 1];
+        Some(Blocks {
+            states: self.next_states(),
+            multiplier,
+            increment,
+            count: u32::try_from(self.count).ok()?,
+        })
+    }
+
+    /// Goes on as if `draws` places had been drawn.
+    ///
+    /// With the binary digits of `draws`, as in "Random Number Generation with Arbitrary Strides"
+    /// (F. B. Brown, 1994).
+    #[inline(always)]
+    pub(crate) fn skip(&mut self, draws: u64) {
+        let (mut multiplier, mut increment) = (LCG_MULTIPLIER, 1_u64);
+        let mut left = draws;
+        while left > 0 {
+            if left % 2 == 1 {
+                self.state = self.state.wrapping_mul(multiplier).wrapping_add(increment);
+            }
+            increment = increment.wrapping_mul(multiplier).wrapping_add(increment);
+            multiplier = multiplier.wrapping_mul(multiplier);
+            left /= 2;
+        }
+    }
+
+    /// The next states of the generator.
+    #[inline(always)]
+    fn next_states(&self) -> [u64; BLOCK_PLACES] {
+        STEPS.map(|(multiplier, increment)| {
+            let state = self.state.wrapping_mul(multiplier);
+            state.wrapping_add(increment)
+        })
+    }
+}
+
+/// Draws of a [`Uniform`], a block at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Blocks {
+    /// The states of the next block.
+    pub(crate) states: [u64; BLOCK_PLACES],
+    /// Leads, with the increment, from each state to the one a block later.
+    pub(crate) multiplier: u64,
+    pub(crate) increment: u64,
+    /// A place is the high half of the product of a state and this number of places.
+    pub(crate) count: u32,
 }
 
 impl Draw {
@@ -229,16 +279,32 @@ mod tests {
 
     #[test]
     fn a_block_is_the_same_as_single_draws() {
-        let mut single = Uniform {
-            state: stream_seed(7, 3),
-            count: 1_000_003,
-        };
-        let mut block = single;
-        for _ in 0..100 {
-            let drawn = block.next_block();
-            assert_eq!(drawn, [(); BLOCK_PLACES].map(|()| single.next()));
-            // Batches end anywhere in a block.
-            assert_eq!(block.next(), single.next());
+        let largest = u64::from(u32::MAX);
+        for count in [1, 1_000_003, largest, largest + 1, 1 << 45] {
+            let mut single = Uniform {
+                state: stream_seed(7, count),
+                count,
+            };
+            let mut block = single;
+            for _ in 0..100 {
+                let drawn = block.next_block();
+                assert_eq!(drawn, [(); BLOCK_PLACES].map(|()| single.next()));
+                // Batches end anywhere in a block.
+                assert_eq!(block.next(), single.next());
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn skipped_draws_are_the_same_as_drawn_ones(seed: u64, draws in 0_u64..5_000) {
+            let mut drawn = Uniform { state: seed, count: 1 << 40 };
+            let mut skipped = drawn;
+            for _ in 0..draws {
+                drawn.next();
+            }
+            skipped.skip(draws);
+            prop_assert_eq!(drawn.next(), skipped.next());
         }
     }
 

@@ -22,6 +22,13 @@ pub(super) trait Cursor: Clone {
         None
     }
 
+    /// The random stream and the distance of places, if places are drawn uniformly and nothing is
+    /// prefetched.
+    #[inline(always)]
+    fn uniform(&mut self) -> Option<(&mut Uniform, usize)> {
+        None
+    }
+
     /// Offset to prefetch after the last [`Self::next`]. It may be outside the memory, where a
     /// prefetch does nothing.
     fn ahead(&self) -> Option<usize>;
@@ -90,6 +97,11 @@ impl Cursor for Anywhere {
     fn next_block(&mut self) -> Option<[usize; BLOCK_PLACES]> {
         let places = self.draw.next_block();
         Some(places.map(|place| (place as usize).wrapping_mul(self.stride)))
+    }
+
+    #[inline(always)]
+    fn uniform(&mut self) -> Option<(&mut Uniform, usize)> {
+        Some((&mut self.draw, self.stride))
     }
 
     #[inline(always)]

@@ -190,10 +190,12 @@ fn random_reads<C: Cursor>() -> Vec<Instruction> {
 }
 
 #[test]
-fn random_loops_make_their_addresses_without_calls_or_vectors_of_them() {
+fn random_loops_make_their_addresses_without_calls_or_arrays_of_them() {
     let anywhere = random_reads::<Anywhere>();
     assert_eq!(count(&anywhere, Mnemonic::Call), 0);
     assert_only(moves(&anywhere, PLAIN, Register::is_zmm), [true, false]);
+    // Vectors draw the addresses of a block.
+    assert!(count(&anywhere, Mnemonic::Vpmullq) >= 1);
     let skewed = random_reads::<Skewed<'static>>();
     assert_eq!(count(&skewed, Mnemonic::Call), 0);
     // Only the result and the state of the random stream are stored, once at the end.

@@ -21,9 +21,9 @@ use aarch64 as machine;
 use x86 as machine;
 
 use cursor::{Ahead, Anywhere, Cursor, Line, Skewed};
-use visit::Counts;
+use visit::{Counts, Drawn};
 
-use super::places::Draw;
+use super::places::{Blocks, Draw};
 use super::{Access, AccessError, CacheOp, Operation, Order, Places, SharedBytes, Touched};
 use crate::Simd;
 
@@ -42,12 +42,26 @@ trait Unit {
     type Sums: Copy;
     /// The words of the pattern at the current offset.
     type Pattern: Copy;
+    /// Vectors that draw addresses.
+    type Draws;
 
     /// Sums to start with.
     unsafe fn no_sums() -> Self::Sums;
     /// The total of all sums.
     unsafe fn total(sums: Self::Sums) -> u64;
-    /// One load, added to a sum.
+    /// The addresses of the places of `blocks`, `stride` bytes apart from `base` on; `None` if the
+    /// unit has no vector instructions to draw them with.
+    unsafe fn draws(_blocks: &Blocks, _stride: u32, _base: usize) -> Option<Self::Draws> {
+        None
+    }
+    /// The addresses of the next block.
+    unsafe fn draw(_draws: &mut Self::Draws, _drawn: &mut Drawn) {}
+    /// The sums in another order.
+    #[inline(always)]
+    fn turned(sums: Self::Sums) -> Self::Sums {
+        sums
+    }
+    /// One load, added to the first sum.
     unsafe fn load<const STREAM: bool>(sums: &mut Self::Sums, at: *const u8);
     /// Eight unrolled loads, added to the sums.
     unsafe fn load_block<const STREAM: bool>(sums: &mut Self::Sums, at: *const u8);

@@ -9,6 +9,7 @@ use super::visit::{Counts, visit, visit_words};
 use crate::Simd;
 use crate::access::{Access, AccessError, CacheOp, Operation};
 
+mod draws;
 mod vector;
 mod word;
 
@@ -87,8 +88,8 @@ pub(super) unsafe fn run_words<C: Cursor, const KIND: u8>(job: &Job, cursor: &mu
 }
 
 /// # Safety
-/// Same as [`visit`]; the processor has AVX-512F.
-#[target_feature(enable = "avx512f")]
+/// Same as [`visit`]; the processor has AVX-512F and AVX-512DQ.
+#[target_feature(enable = "avx512f,avx512dq")]
 pub(super) unsafe fn zmm<C: Cursor, const KIND: u8, const STREAM: bool>(
     job: &Job,
     cursor: &mut C,

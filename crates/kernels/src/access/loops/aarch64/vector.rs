@@ -98,6 +98,7 @@ macro_rules! shared {
 impl Unit for Quad {
     const BYTES: usize = 16;
     type Pattern = uint64x2_t;
+    type Draws = ();
 
     shared!();
 

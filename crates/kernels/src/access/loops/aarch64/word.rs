@@ -64,6 +64,7 @@ impl Unit for Word4 {
     const BYTES: usize = 4;
     type Sums = u64;
     type Pattern = Halves;
+    type Draws = ();
 
     blocks!(Halves);
 
@@ -115,6 +116,7 @@ impl Unit for Word8 {
     const BYTES: usize = 8;
     type Sums = u64;
     type Pattern = u64;
+    type Draws = ();
 
     blocks!(u64);
 

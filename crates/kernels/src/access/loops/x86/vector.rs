@@ -7,8 +7,10 @@ use std::arch::x86_64::{
     _mm512_setzero_si512,
 };
 
+use super::draws::{Draws256, Draws512};
 use crate::access::loops::Unit;
-use crate::access::loops::visit::lanes;
+use crate::access::loops::visit::{Drawn, lanes};
+use crate::access::places::Blocks;
 use crate::access::touched::{PATTERN_STEP, pattern_word};
 
 /// Implements a unit of one vector register.
@@ -18,7 +20,7 @@ use crate::access::touched::{PATTERN_STEP, pattern_word};
 macro_rules! vector_unit {
     (
         $(#[$doc:meta])* $name:ident, $feature:literal, $bytes:literal, $vector:ty, $class:ident,
-        mov: $mov:literal,
+        draws: $draws:ty, mov: $mov:literal,
         zero: $zero:ident, broadcast: $broadcast:ident, add: $add:ident
     ) => {
         $(#[$doc])*
@@ -39,6 +41,7 @@ macro_rules! vector_unit {
             const BYTES: usize = $bytes;
             type Sums = [$vector; 4];
             type Pattern = $vector;
+            type Draws = $draws;
 
             #[inline]
             #[target_feature(enable = $feature)]
@@ -52,6 +55,23 @@ macro_rules! vector_unit {
                 // SAFETY: vectors and words are plain bytes of the same size.
                 let words: [[u64; $bytes / 8]; 4] = unsafe { std::mem::transmute(sums) };
                 words.iter().flatten().fold(0, |sum, word| sum.wrapping_add(*word))
+            }
+
+            #[inline]
+            #[target_feature(enable = $feature)]
+            unsafe fn draws(blocks: &Blocks, stride: u32, base: usize) -> Option<$draws> {
+                Some(<$draws>::new(blocks, stride, base))
+            }
+
+            #[inline]
+            #[target_feature(enable = $feature)]
+            unsafe fn draw(draws: &mut $draws, drawn: &mut Drawn) {
+                draws.next(drawn);
+            }
+
+            #[inline(always)]
+            fn turned([first, second, third, fourth]: [$vector; 4]) -> [$vector; 4] {
+                [second, third, fourth, first]
             }
 
             #[inline]
@@ -266,20 +286,20 @@ macro_rules! vector_unit {
 vector_unit! {
     /// 16 bytes; needs AVX2, as it uses VEX encodings.
     Xmm, "avx2", 16, __m128i, xmm_reg,
-    mov: "vmovdqu",
+    draws: Draws256, mov: "vmovdqu",
     zero: _mm_setzero_si128, broadcast: _mm_set1_epi64x, add: _mm_add_epi64
 }
 
 vector_unit! {
     /// 32 bytes; needs AVX2.
     Ymm, "avx2", 32, __m256i, ymm_reg,
-    mov: "vmovdqu",
+    draws: Draws256, mov: "vmovdqu",
     zero: _mm256_setzero_si256, broadcast: _mm256_set1_epi64x, add: _mm256_add_epi64
 }
 
 vector_unit! {
-    /// 64 bytes; needs AVX-512F.
-    Zmm, "avx512f", 64, __m512i, zmm_reg,
-    mov: "vmovdqu64",
+    /// 64 bytes; needs AVX-512F and AVX-512DQ.
+    Zmm, "avx512f,avx512dq", 64, __m512i, zmm_reg,
+    draws: Draws512, mov: "vmovdqu64",
     zero: _mm512_setzero_si512, broadcast: _mm512_set1_epi64, add: _mm512_add_epi64
 }

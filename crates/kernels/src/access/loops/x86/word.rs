@@ -34,6 +34,7 @@ impl Unit for Word4 {
     const BYTES: usize = 4;
     type Sums = u64;
     type Pattern = Halves;
+    type Draws = ();
 
     #[inline(always)]
     unsafe fn no_sums() -> u64 {
@@ -133,6 +134,7 @@ impl Unit for Word8 {
     const BYTES: usize = 8;
     type Sums = u64;
     type Pattern = u64;
+    type Draws = ();
 
     #[inline(always)]
     unsafe fn no_sums() -> u64 {
