@@ -76,6 +76,13 @@ class Parsers(unittest.TestCase):
         with self.assertRaisesRegex(peers.NoFigure, "clock"):
             peers.parse_likwid(output)
 
+    def test_likwid_with_another_working_set_gives_no_figure(self):
+        self.assertAlmostEqual(peers.parse_likwid(LIKWID, 1 << 30)[0], 9.93093)
+        # Its sizes are multiples of the loop's stride.
+        self.assertAlmostEqual(peers.parse_likwid(LIKWID, 1_073_000_000)[0], 9.93093)
+        with self.assertRaisesRegex(peers.NoFigure, "1073741824 bytes"):
+            peers.parse_likwid(LIKWID, 1 << 20)
+
     def test_stream_is_the_mean_of_its_repetitions_not_the_best(self):
         mean, best = peers.parse_stream(STREAM)
         self.assertAlmostEqual(best, 12.7833)

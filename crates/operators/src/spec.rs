@@ -329,6 +329,13 @@ pub(crate) fn check_zipf(alpha: Option<f64>) -> Result<(), ParameterError> {
     }
 }
 
+/// Tuples that prefetches of random places are ahead by default.
+///
+/// Enough for the whole latency at the rate at which a core takes tuples out of its caches. On a
+/// Zen 5 core with DRAM, a table of 256 MiB was probed 100 million times per second with 16 tuples,
+/// 229 million times with 64, 281 million times with 128, and as often with 256.
+pub(crate) const PREFETCH_TUPLES: u32 = 128;
+
 /// Checks how many tuples a prefetch is ahead.
 pub(crate) fn check_ahead(ahead: u32) -> Result<(), ParameterError> {
     if ahead <= MAX_AHEAD {

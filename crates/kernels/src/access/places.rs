@@ -105,9 +105,9 @@ impl Uniform {
     /// What vector instructions need to draw whole blocks; `None` for 2^32 places or more, whose
     /// arithmetic these do not have.
     #[inline(always)]
-    pub(crate) fn blocks(&self) -> Option<Blocks> {
+    pub(crate) fn blocks(&self) -> Option<BlockDraws> {
         let (multiplier, increment) = STEPS[BLOCK_PLACES - 1];
-        Some(Blocks {
+        Some(BlockDraws {
             states: self.next_states(),
             multiplier,
             increment,
@@ -145,7 +145,7 @@ impl Uniform {
 
 /// Draws of a [`Uniform`], a block at a time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Blocks {
+pub(crate) struct BlockDraws {
     /// The states of the next block.
     pub(crate) states: [u64; BLOCK_PLACES],
     /// Leads, with the increment, from each state to the one a block later.

@@ -19,7 +19,8 @@ use super::part_of;
 use crate::data::{Permutation, Sums, each, mix};
 use crate::share::{Found, chunks, part, words_of};
 use crate::spec::{
-    ParameterError, Parameters, ahead, check_ahead, check_power, check_tuples, form_words,
+    PREFETCH_TUPLES, ParameterError, Parameters, ahead, check_ahead, check_power, check_tuples,
+    form_words,
 };
 use crate::{Filled, Form, Job, PhaseInfo, Structure, Traffic};
 
@@ -51,7 +52,7 @@ impl Default for IndexJoin {
             table_buckets: 1 << 30,
             probe_passes: 8,
             form: Form::Tuned,
-            prefetch_tuples: 16,
+            prefetch_tuples: PREFETCH_TUPLES,
         }
     }
 }

@@ -18,7 +18,7 @@ use tierloom_kernels::{prefetch_read, prefetch_write};
 use super::{Inputs, TUPLE_BYTES, hash, key_of, matched};
 use crate::data::Sums;
 use crate::share::{Found, chunks, part, words_of};
-use crate::spec::{ParameterError, Parameters, ahead, check_ahead, form_words};
+use crate::spec::{PREFETCH_TUPLES, ParameterError, Parameters, ahead, check_ahead, form_words};
 use crate::{Filled, Form, Job, PhaseInfo, Structure, Traffic};
 
 /// A join of 8-byte tuples with one shared hash table.
@@ -50,7 +50,7 @@ impl Default for HashJoin {
             miss_share: 0.0,
             zipf_alpha: None,
             form: Form::Tuned,
-            prefetch_tuples: 16,
+            prefetch_tuples: PREFETCH_TUPLES,
         }
     }
 }

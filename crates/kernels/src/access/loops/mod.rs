@@ -23,7 +23,7 @@ use x86 as machine;
 use cursor::{Ahead, Anywhere, Cursor, Line, Skewed};
 use visit::{Counts, Drawn};
 
-use super::places::{Blocks, Draw};
+use super::places::{BlockDraws, Draw};
 use super::{Access, AccessError, CacheOp, Operation, Order, Places, SharedBytes, Touched};
 use crate::Simd;
 
@@ -51,7 +51,7 @@ trait Unit {
     unsafe fn total(sums: Self::Sums) -> u64;
     /// The addresses of the places of `blocks`, `stride` bytes apart from `base` on; `None` if the
     /// unit has no vector instructions to draw them with.
-    unsafe fn draws(_blocks: &Blocks, _stride: u32, _base: usize) -> Option<Self::Draws> {
+    unsafe fn draws(_blocks: &BlockDraws, _stride: u32, _base: usize) -> Option<Self::Draws> {
         None
     }
     /// The addresses of the next block.

@@ -8,7 +8,7 @@ use std::arch::x86_64::{
 use std::mem::transmute;
 
 use super::super::visit::Drawn;
-use crate::access::places::{BLOCK_PLACES, Blocks};
+use crate::access::places::{BLOCK_PLACES, BlockDraws};
 
 /// Draws with AVX-512.
 #[derive(Clone, Copy)]
@@ -25,7 +25,7 @@ impl Draws512 {
     /// Addresses of places that are `stride` bytes apart, the first one at `base`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
-    pub(super) fn new(blocks: &Blocks, stride: u32, base: usize) -> Self {
+    pub(super) fn new(blocks: &BlockDraws, stride: u32, base: usize) -> Self {
         let every = |word: u64| _mm512_set1_epi64(word.cast_signed());
         Self {
             // SAFETY: words and vectors are plain bytes of the same size.
@@ -71,7 +71,7 @@ impl Draws256 {
     /// Addresses of places that are `stride` bytes apart, the first one at `base`.
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub(super) fn new(blocks: &Blocks, stride: u32, base: usize) -> Self {
+    pub(super) fn new(blocks: &BlockDraws, stride: u32, base: usize) -> Self {
         let every = |word: u64| _mm256_set1_epi64x(word.cast_signed());
         Self {
             // SAFETY: words and vectors are plain bytes of the same size.

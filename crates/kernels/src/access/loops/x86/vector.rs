@@ -10,7 +10,7 @@ use std::arch::x86_64::{
 use super::draws::{Draws256, Draws512};
 use crate::access::loops::Unit;
 use crate::access::loops::visit::{Drawn, lanes};
-use crate::access::places::Blocks;
+use crate::access::places::BlockDraws;
 use crate::access::touched::{PATTERN_STEP, pattern_word};
 
 /// Implements a unit of one vector register.
@@ -59,7 +59,7 @@ macro_rules! vector_unit {
 
             #[inline]
             #[target_feature(enable = $feature)]
-            unsafe fn draws(blocks: &Blocks, stride: u32, base: usize) -> Option<$draws> {
+            unsafe fn draws(blocks: &BlockDraws, stride: u32, base: usize) -> Option<$draws> {
                 Some(<$draws>::new(blocks, stride, base))
             }
 
