@@ -145,6 +145,10 @@ impl Uniform {
 
 /// Draws of a [`Uniform`], a block at a time.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "the vectors that draw are those of x86-64")
+)]
 pub(crate) struct BlockDraws {
     /// The states of the next block.
     pub(crate) states: [u64; BLOCK_PLACES],

@@ -164,6 +164,7 @@ impl Unit for Quad {
 impl Unit for QuadPair {
     const BYTES: usize = 32;
     type Pattern = [uint64x2_t; 2];
+    type Draws = ();
 
     shared!();
 
