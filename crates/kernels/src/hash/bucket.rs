@@ -1,5 +1,7 @@
 //! A hash bucket: one cache line with keys, values and an overflow filter.
 
+use super::block::{Compare, Plain};
+
 /// Entries per bucket: five keys of 8 bytes and five values of 4 leave 4 bytes for count and
 /// filter.
 pub(super) const ENTRIES: usize = 5;
@@ -81,14 +83,8 @@ impl Bucket {
     /// Index of the entry of `key`.
     #[inline(always)]
     pub(super) fn position(&self, key: u64) -> Option<usize> {
-        // All entries are compared, without a branch on the count, so that the compiler can
-        // vectorise the loop.
-        let mut found = 0_u32;
-        for (index, candidate) in self.keys.iter().enumerate() {
-            found |= u32::from(*candidate == key) << index;
-        }
-        let found = found & self.used();
-        (found != 0).then(|| found.trailing_zeros() as usize)
+        // SAFETY: every processor has the instructions.
+        unsafe { Plain::position(self, key) }
     }
 }
 

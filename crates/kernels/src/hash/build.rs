@@ -1,11 +1,9 @@
 //! Building the hash table of a join.
 
-use super::bucket::passing;
+use super::block::{BLOCK, Compare, Homes, Plain};
 use super::{Bucket, Layout, Links};
+use crate::Simd;
 use std::ops::Range;
-
-/// Keys that are hashed, prefetched and then inserted together.
-const GROUP: usize = 64;
 
 /// A segment has no room left: too many keys hash into it.
 ///
@@ -41,12 +39,68 @@ pub struct Builder<'a> {
     duplicates: usize,
 }
 
-#[derive(Clone, Copy, Default)]
+/// A block of keys, and which of them are for a builder.
+struct Located {
+    homes: Homes,
+    /// Index of the first key of the block.
+    start: usize,
+    /// Indices in the block of the keys that are inserted, the last one first.
+    kept: [u8; BLOCK],
+    count: usize,
+}
+
+impl Default for Located {
+    fn default() -> Self {
+        Self {
+            homes: Homes::default(),
+            start: 0,
+            kept: [0; BLOCK],
+            count: 0,
+        }
+    }
+}
+
+impl Located {
+    #[inline(always)]
+    fn locate(&mut self, builder: &Builder<'_>, keys: &[u64], block: Range<usize>) {
+        let keys = &keys[block.clone()];
+        (self.start, self.count) = (block.start, 0);
+        self.homes.locate(builder.layout, keys);
+        for (index, home) in self.homes.buckets[..keys.len()].iter().enumerate().rev() {
+            // Always written, kept only if the bucket is in the share: a branch would be
+            // mispredicted often.
+            self.kept[self.count % BLOCK] = index as u8;
+            self.count += usize::from(builder.share.contains(&(*home as usize)));
+        }
+    }
+
+    /// Position in the builder's buckets of the `turn`-th key that is inserted.
+    #[inline(always)]
+    fn bucket(&self, builder: &Builder<'_>, turn: usize) -> usize {
+        let home = self.homes.buckets[self.kept[turn % BLOCK] as usize % BLOCK];
+        // Wraps around for buckets of other builders, which are prefetched at most.
+        (home as usize).wrapping_sub(builder.share.start)
+    }
+}
+
+/// # Safety
+/// The processor must have all features that are enabled here.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
+unsafe fn insert_avx512(
+    builder: &mut Builder<'_>,
+    keys: &[u64],
+    row_of: impl Fn(usize) -> u32,
+) -> Result<(), SegmentFull> {
+    builder.pipelined::<super::block::Avx512>(keys, row_of)
+}
+
+#[derive(Clone, Copy)]
 struct Entry {
     bucket: usize,
     key: u64,
     row: u32,
-    /// Filter bit; see [`passing`].
+    /// Filter bit; see [`passing`](super::bucket::passing).
     bit: u32,
 }
 
@@ -112,51 +166,63 @@ impl<'a> Builder<'a> {
         self.insert_with(keys, |index| rows[index])
     }
 
-    #[inline(always)]
     fn insert_with(
         &mut self,
         keys: &[u64],
         row_of: impl Fn(usize) -> u32,
     ) -> Result<(), SegmentFull> {
+        match Simd::detect() {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the processor has AVX-512F and AVX-512DQ; all processors with both have the
+            // other features (BMI, LZCNT) too.
+            Simd::Avx512 => unsafe { insert_avx512(self, keys, row_of) },
+            _ => self.pipelined::<Plain>(keys, row_of),
+        }
+    }
+
+    /// The loop of all widths; the callers have checked that the processor has what `C` needs.
+    #[inline(always)]
+    pub(super) fn pipelined<C: Compare>(
+        &mut self,
+        keys: &[u64],
+        row_of: impl Fn(usize) -> u32,
+    ) -> Result<(), SegmentFull> {
+        // While the keys of one block are inserted, the buckets of the next one are loaded.
+        let (mut now, mut next) = (Located::default(), Located::default());
         let mut end = keys.len();
-        while end > 0 {
-            let start = end.saturating_sub(GROUP);
-            let mut group = [Entry::default(); GROUP];
-            let mut found = 0;
-            for index in (start..end).rev() {
-                let hash = self.layout.hash(keys[index]);
-                let bucket = self.layout.home(hash);
-                group[found] = Entry {
-                    // Wraps around for buckets of other builders; such entries are overwritten.
-                    bucket: bucket.wrapping_sub(self.share.start),
-                    key: keys[index],
-                    row: row_of(index),
-                    bit: passing(hash),
+        while end > 0 || now.count > 0 {
+            let start = end.saturating_sub(BLOCK);
+            next.locate(self, keys, start..end);
+            for turn in 0..now.count {
+                // Behind the last one found is a key of another builder, or of an older block.
+                crate::prefetch_write(self.buckets, next.bucket(self, turn));
+                let index = now.kept[turn] as usize;
+                let entry = Entry {
+                    bucket: now.bucket(self, turn),
+                    key: keys[now.start + index],
+                    row: row_of(now.start + index),
+                    bit: now.homes.bits[index % BLOCK],
                 };
-                // Always written, kept only if the bucket is in this share: a branch would be
-                // mispredicted often.
-                found += usize::from(self.share.contains(&bucket));
+                self.insert_one::<C>(entry)?;
             }
-            let group = &group[..found];
-            for entry in group {
-                crate::prefetch_read(self.buckets, entry.bucket);
+            for turn in now.count..next.count {
+                crate::prefetch_write(self.buckets, next.bucket(self, turn));
             }
-            for entry in group {
-                self.insert_one(*entry)?;
-            }
+            std::mem::swap(&mut now, &mut next);
             end = start;
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn insert_one(&mut self, entry: Entry) -> Result<(), SegmentFull> {
+    fn insert_one<C: Compare>(&mut self, entry: Entry) -> Result<(), SegmentFull> {
         let mut at = entry.bucket;
         // A share starts at the edge of a segment, so wrapping around within the segment works with
         // positions in the share as well.
         for _ in 0..self.layout.segment_buckets() {
             let bucket = &mut self.buckets[at];
-            if let Some(index) = bucket.position(entry.key) {
+            // SAFETY: the callers have checked the instructions of `C`.
+            if let Some(index) = unsafe { C::position(bucket, entry.key) } {
                 // The new row becomes the head of the key's list, which makes the order of a list
                 // the reverse of insertion.
                 self.links.link(entry.row, bucket.values[index]);

@@ -1,12 +1,12 @@
 //! Batched lookups in the hash table of a join.
 
+use super::block::{BLOCK, Compare, Homes, Plain};
 use super::bucket::passing;
 use super::{Bucket, Layout, NONE};
 use crate::Simd;
 
-/// Lookups between the prefetch of a bucket and its use: more than the cache-line requests that a
-/// core keeps in flight, few enough for its L1 cache.
-pub const PREFETCH_AHEAD: usize = 64;
+/// Lookups between the prefetch of a bucket and its use.
+pub const PREFETCH_AHEAD: usize = BLOCK;
 
 /// A built hash table, for lookups.
 #[derive(Debug, Clone, Copy)]
@@ -88,45 +88,6 @@ impl<'a> JoinTable<'a> {
     }
 }
 
-/// Compares a key with all entries of a bucket: a mask of the equal ones, used or not.
-trait Compare {
-    /// # Safety
-    /// The processor must have the instructions of the implementation.
-    unsafe fn equal(bucket: &Bucket, key: u64) -> u32;
-}
-
-struct Plain;
-
-impl Compare for Plain {
-    #[inline(always)]
-    unsafe fn equal(bucket: &Bucket, key: u64) -> u32 {
-        let mut found = 0;
-        for (index, candidate) in bucket.keys.iter().enumerate() {
-            found |= u32::from(*candidate == key) << index;
-        }
-        found
-    }
-}
-
-/// Computes home buckets and filter bits of a block of keys. Separate from the lookups, so that the
-/// compiler vectorises it.
-#[inline(always)]
-fn locate(layout: Layout, keys: &[u64], homes: &mut Homes) {
-    for ((home, bit), key) in homes.buckets.iter_mut().zip(&mut homes.bits).zip(keys) {
-        let hash = layout.hash(*key);
-        *home = layout.home(hash) as u32;
-        *bit = passing(hash);
-    }
-}
-
-/// Home buckets of a block of keys.
-#[derive(Clone, Copy)]
-struct Homes {
-    buckets: [u32; PREFETCH_AHEAD],
-    /// Their filter bits; see [`passing`].
-    bits: [u32; PREFETCH_AHEAD],
-}
-
 /// The lookup loop of all widths, software-pipelined over blocks of keys. The callers have checked
 /// that the processor has what `C` needs.
 ///
@@ -136,13 +97,10 @@ struct Homes {
 #[inline(always)]
 fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], values: &mut [u32]) {
     let values = &mut values[..keys.len()];
-    let mut homes = Homes {
-        buckets: [0; PREFETCH_AHEAD],
-        bits: [0; PREFETCH_AHEAD],
-    };
+    let mut homes = Homes::default();
     let mut later_homes = homes;
     let first = &keys[..keys.len().min(PREFETCH_AHEAD)];
-    locate(layout, first, &mut homes);
+    homes.locate(layout, first);
     // No block before the first one prefetches its buckets.
     for home in &homes.buckets[..first.len()] {
         crate::prefetch_read(buckets, *home as usize);
@@ -151,7 +109,7 @@ fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], value
     for start in (0..keys.len()).step_by(PREFETCH_AHEAD) {
         let end = keys.len().min(start + PREFETCH_AHEAD);
         let later = &keys[end..keys.len().min(end + PREFETCH_AHEAD)];
-        locate(layout, later, &mut later_homes);
+        later_homes.locate(layout, later);
         let mut waiting = 0;
         let block = keys[start..end].iter().zip(&mut values[start..end]);
         for (index, (key, value)) in block.enumerate() {
@@ -204,24 +162,8 @@ fn find_further(layout: Layout, buckets: &[Bucket], home: usize, bit: u32, key: 
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Bucket, Compare, Layout, pipelined};
-    use std::arch::x86_64::{
-        __m512i, _mm512_cmpeq_epi64_mask, _mm512_load_si512, _mm512_set1_epi64,
-    };
-
-    struct Avx512;
-
-    impl Compare for Avx512 {
-        #[inline(always)]
-        unsafe fn equal(bucket: &Bucket, key: u64) -> u32 {
-            // SAFETY: the caller has AVX-512F. A bucket is 64 bytes, aligned to 64. The lanes after
-            // the keys compare values and metadata; `used` masks them.
-            unsafe {
-                let line = _mm512_load_si512(std::ptr::from_ref(bucket).cast::<__m512i>());
-                u32::from(_mm512_cmpeq_epi64_mask(line, _mm512_set1_epi64(key as i64)))
-            }
-        }
-    }
+    use super::super::block::Avx512;
+    use super::{Bucket, Layout, pipelined};
 
     /// # Safety
     /// The processor must have all features that are enabled here.

@@ -1,11 +1,10 @@
 //! Hash table from group-by keys to dense group numbers.
 
+use super::block::{BLOCK, Compare, Homes, Plain};
 use super::bucket::passing;
 use super::{Bucket, Layout, NONE};
+use crate::Simd;
 use std::ops::DerefMut;
-
-/// Keys that are hashed, prefetched and then assigned together.
-const GROUP: usize = 64;
 
 /// Numbers the distinct keys 0, 1, 2, ... in the order of first appearance; accumulators are arrays
 /// by that number.
@@ -71,27 +70,25 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
         groups: &mut [u32],
         keys_of_groups: &mut Vec<u64>,
     ) -> usize {
-        let groups = &mut groups[..keys.len()];
+        self.assign_with(Simd::detect(), keys, groups, keys_of_groups)
+    }
+
+    /// [`GroupTable::assign`] with instructions of a width that the processor has.
+    pub(super) fn assign_with(
+        &mut self,
+        simd: Simd,
+        keys: &[u64],
+        groups: &mut [u32],
+        keys_of_groups: &mut Vec<u64>,
+    ) -> usize {
         let mut entries = Entries::of(self);
-        for (block, (keys, groups)) in keys.chunks(GROUP).zip(groups.chunks_mut(GROUP)).enumerate()
-        {
-            let mut homes = [(0, 0); GROUP];
-            for (home, key) in homes.iter_mut().zip(keys) {
-                *home = entries.prefetched(*key);
-            }
-            for (index, (key, group)) in keys.iter().zip(groups).enumerate() {
-                match entries.assign(*key, homes[index]) {
-                    NONE => return block * GROUP + index,
-                    assigned => {
-                        if assigned as usize == keys_of_groups.len() {
-                            keys_of_groups.push(*key);
-                        }
-                        *group = assigned;
-                    }
-                }
-            }
+        match simd.or_scalar() {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the processor has AVX-512F and AVX-512DQ; all processors with both have the
+            // other features (BMI, LZCNT) too.
+            Simd::Avx512 => unsafe { assign_avx512(&mut entries, keys, groups, keys_of_groups) },
+            _ => entries.pipelined::<Plain>(keys, groups, keys_of_groups),
         }
-        keys.len()
     }
 
     /// Takes the next number for a group that the caller tracks itself, such as one whose key does
@@ -114,10 +111,10 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
                 entries.skip_number();
                 continue;
             }
-            if let Some(later) = keys_of_groups.get(group + GROUP) {
+            if let Some(later) = keys_of_groups.get(group + BLOCK) {
                 entries.prefetched(*later);
             }
-            if entries.assign(*key, entries.home(*key)) == NONE {
+            if entries.assign::<Plain>(*key, entries.home(*key)) == NONE {
                 return false;
             }
         }
@@ -131,6 +128,19 @@ struct Entries<'t> {
     memory: &'t mut [Bucket],
     groups: &'t mut usize,
     skipped: &'t mut usize,
+}
+
+/// # Safety
+/// The processor must have all features that are enabled here.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
+unsafe fn assign_avx512(
+    entries: &mut Entries<'_>,
+    keys: &[u64],
+    groups: &mut [u32],
+    keys_of_groups: &mut Vec<u64>,
+) -> usize {
+    entries.pipelined::<super::block::Avx512>(keys, groups, keys_of_groups)
 }
 
 impl<'t> Entries<'t> {
@@ -158,6 +168,45 @@ impl<'t> Entries<'t> {
         home
     }
 
+    /// The loop of all widths; the callers have checked that the processor has what `C` needs.
+    #[inline(always)]
+    fn pipelined<C: Compare>(
+        &mut self,
+        keys: &[u64],
+        groups: &mut [u32],
+        keys_of_groups: &mut Vec<u64>,
+    ) -> usize {
+        let groups = &mut groups[..keys.len()];
+        // While the keys of one block are looked up, the buckets of the next one are loaded.
+        let (mut homes, mut later_homes) = (Homes::default(), Homes::default());
+        let first = &keys[..keys.len().min(BLOCK)];
+        homes.locate(*self.layout, first);
+        for home in &homes.buckets[..first.len()] {
+            crate::prefetch_read(self.memory, *home as usize);
+        }
+        for start in (0..keys.len()).step_by(BLOCK) {
+            let end = keys.len().min(start + BLOCK);
+            let later = &keys[end..keys.len().min(end + BLOCK)];
+            later_homes.locate(*self.layout, later);
+            let block = keys[start..end].iter().zip(&mut groups[start..end]);
+            for (index, (key, group)) in block.enumerate() {
+                // Behind the last key of the block is the home of an older one.
+                crate::prefetch_read(self.memory, later_homes.buckets[index] as usize);
+                let home = (homes.buckets[index] as usize, homes.bits[index]);
+                let assigned = self.assign::<C>(*key, home);
+                if assigned == NONE {
+                    return start + index;
+                }
+                if assigned as usize == keys_of_groups.len() {
+                    keys_of_groups.push(*key);
+                }
+                *group = assigned;
+            }
+            std::mem::swap(&mut homes, &mut later_homes);
+        }
+        keys.len()
+    }
+
     fn skip_number(&mut self) -> u32 {
         *self.groups += 1;
         *self.skipped += 1;
@@ -166,11 +215,12 @@ impl<'t> Entries<'t> {
 
     /// The group of `key`, a new one if it has none; [`NONE`] if there is no room.
     #[inline(always)]
-    fn assign(&mut self, key: u64, (home, bit): (usize, u32)) -> u32 {
+    fn assign<C: Compare>(&mut self, key: u64, (home, bit): (usize, u32)) -> u32 {
         let mut at = home;
         for _ in 0..self.layout.segment_buckets() {
             let bucket = &mut self.memory[at];
-            if let Some(index) = bucket.position(key) {
+            // SAFETY: the callers have checked the instructions of `C`.
+            if let Some(index) = unsafe { C::position(bucket, key) } {
                 return bucket.values[index];
             }
             if bucket.len() < super::bucket::ENTRIES {

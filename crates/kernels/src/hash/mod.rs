@@ -16,6 +16,7 @@
 //! performance through prefetching" (2004): the bucket of a later key is prefetched before the
 //! bucket of this key is compared.
 
+mod block;
 mod bucket;
 mod build;
 mod find;

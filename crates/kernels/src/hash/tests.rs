@@ -1,10 +1,11 @@
 //! Hash tables against the maps of the standard library.
 
+use super::block::Plain;
 use super::*;
 use crate::Simd;
 use proptest::prelude::*;
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 fn built(keys: &[u64], builders: usize) -> (Layout, Vec<Bucket>, Vec<AtomicU32>, usize) {
     let layout = Layout::for_keys(keys.len());
@@ -99,6 +100,29 @@ fn several_builders_make_the_table_of_one_and_misses_behind_full_buckets_end() {
     }
 }
 
+proptest! {
+    #[test]
+    fn every_width_builds_the_same_table(
+        keys in prop::collection::vec(0_u64..3000, 0..4000),
+        builders in 1_usize..4,
+    ) {
+        let (layout, expected, linked, _) = built(&keys, builders);
+        let mut buckets = vec![Bucket::EMPTY; layout.buckets()];
+        let links: Vec<AtomicU32> = keys.iter().map(|_| AtomicU32::new(0)).collect();
+        for mut builder in Builder::split(layout, builders, &mut buckets, Links::new(&links)) {
+            prop_assert!(builder.pipelined::<Plain>(&keys, |index| index as u32).is_ok());
+        }
+        let bytes = |buckets: &[Bucket]| -> Vec<_> {
+            buckets.iter().map(|b| (b.keys, b.values, b.len())).collect()
+        };
+        prop_assert_eq!(bytes(&buckets), bytes(&expected));
+        let rows = |links: &[AtomicU32]| -> Vec<u32> {
+            links.iter().map(|link| link.load(Ordering::Relaxed)).collect()
+        };
+        prop_assert_eq!(rows(&links), rows(&linked));
+    }
+}
+
 #[test]
 fn the_extreme_keys_are_ordinary_and_absent_ones_are_not_taken_for_empty_entries() {
     let keys = [u64::MAX, 1, u64::MAX - 1];
@@ -144,13 +168,16 @@ fn foreign_bytes_as_a_table_end_with_some_answer() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn groups_are_numbered_by_first_appearance_also_across_growth(keys in prop::collection::vec(0_u64..5000, 0..6000)) {
+    fn groups_are_numbered_by_first_appearance_also_across_growth(
+        keys in prop::collection::vec(0_u64..5000, 0..6000),
+        simd in prop::sample::select(vec![Simd::Scalar, Simd::Avx512]),
+    ) {
         let mut layout = Layout::for_keys(10);
         let mut table = GroupTable::new(layout, vec![Bucket::EMPTY; layout.buckets()]);
         let (mut of_groups, mut groups) = (Vec::new(), vec![NONE; keys.len()]);
         let mut done = 0;
         while done < keys.len() {
-            done += table.assign(&keys[done..], &mut groups[done..], &mut of_groups);
+            done += table.assign_with(simd, &keys[done..], &mut groups[done..], &mut of_groups);
             if done < keys.len() {
                 layout = Layout::for_keys(table.capacity() * 2);
                 table = GroupTable::new(layout, vec![Bucket::EMPTY; layout.buckets()]);
