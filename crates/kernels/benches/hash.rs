@@ -1,4 +1,4 @@
-//! Hash tables and partitioning: `cargo bench -p tierloom-kernels --bench hash`.
+//! Hash tables: `cargo bench -p tierloom-kernels --bench hash`.
 //!
 //! Tables have 16 MiB (in the last-level cache of large machines) and 256 MiB (in none); half of
 //! the keys looked up are present. For tables of 2 GiB and more on huge pages, compared with the
@@ -8,7 +8,6 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use std::sync::atomic::AtomicU32;
 use tierloom_kernels::hash::{Bucket, Builder, GroupTable, JoinTable, Layout, Links};
-use tierloom_kernels::radix::{PairLine, Radix};
 
 const LOOKUPS: usize = 1 << 20;
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -103,17 +102,4 @@ fn group(bencher: Bencher, mib: usize) {
             let (mut ids, mut seen) = (vec![0; LOOKUPS], Vec::new());
             table.assign(&probes, &mut ids, &mut seen)
         });
-}
-
-#[divan::bench(args = [64, 1024, 16384], sample_count = 15)]
-fn partition(bencher: Bencher, fanout: usize) {
-    let keys = keys(keys_of(256));
-    let Ok(radix) = Radix::new(fanout) else {
-        return;
-    };
-    let parts = radix.parts(&keys);
-    let mut target = vec![PairLine::default(); parts.lines()];
-    bencher
-        .counter(ItemsCount::new(keys.len()))
-        .bench_local(|| radix.scatter(&keys, 0, &parts, &mut target));
 }

@@ -1,8 +1,7 @@
 //! Memory access loops and columnar kernels with SIMD dispatch at run time.
 //!
 //! [`access`] has the loops of the memory benchmarks; the other modules are building blocks of
-//! query execution: hash tables, radix partitioning, sorts, selections on code columns, copies and
-//! reads.
+//! query execution: hash tables, sorts, selections on code columns, copies and reads.
 //! None of it knows about nodes or tiers: the kernels work on the bytes that they are given,
 //! wherever these are.
 
@@ -16,7 +15,6 @@ pub mod hash;
 mod line_store;
 mod prefetch;
 mod probe;
-pub mod radix;
 mod read;
 mod rng;
 mod rows;

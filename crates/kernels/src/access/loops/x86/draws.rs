@@ -134,7 +134,7 @@ mod tests {
                 count: u64::from(count),
             };
             let blocks = single.blocks().expect("fewer than 2^32 places");
-            let address = |place: u64| base + place as usize * stride as usize;
+            let address = |place: u64| base.wrapping_add(place as usize * stride as usize);
             let expected = |draws: &mut Uniform| [(); BLOCK_PLACES].map(|()| address(draws.next()));
             let mut drawn = Drawn([0; BLOCK_PLACES]);
             if Simd::Avx512.available() {
