@@ -108,6 +108,20 @@ pub(crate) fn lock_range(file: &File, offset_bytes: u64, size_bytes: usize) -> R
     }
 }
 
+/// Takes all locks off this open file description.
+///
+/// Closing the descriptor is not enough: a child that another thread has just forked has a copy of
+/// it until it runs its program, and would keep the locks as long.
+pub(crate) fn unlock(file: &File) {
+    // SAFETY: all zeroes is a valid value of this plain struct, and stands for the whole file.
+    let mut lock: libc::flock64 = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_UNLCK as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    // SAFETY: the descriptor is open and `lock` is valid for reads. An error says that there is
+    // nothing to unlock: the file system has no locks.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+}
+
 /// Whether another open file description has a lock in a byte range.
 pub(crate) fn is_range_locked(
     file: &File,
@@ -136,6 +150,28 @@ fn write_lock(offset_bytes: u64, size_bytes: usize) -> Result<libc::flock64, i32
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dropped_mapping_is_not_locked_by_a_copy_of_its_descriptor() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let open = || {
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(false);
+            options.open(&path).unwrap()
+        };
+        let file = open();
+        file.set_len(4096).unwrap();
+        lock_range(&file, 0, 4096).unwrap();
+        // What a child has between `fork` and `exec`.
+        let copy = file.try_clone().unwrap();
+        let mapping = crate::Mapping::shared_file_at(file, 0, 4096, crate::PageSize::Base).unwrap();
+        let other = open();
+        assert!(lock_range(&other, 0, 4096).is_err());
+        drop(mapping);
+        lock_range(&other, 0, 4096).unwrap();
+        drop(copy);
+    }
 
     #[test]
     fn ranges_of_one_file_are_locked_apart_but_never_twice() {

@@ -410,12 +410,14 @@ impl Drop for Mapping {
         if let Some(action) = self.before_unmap.take() {
             action();
         }
-        if self.size_bytes == 0 || matches!(self.backing, Backing::Lent | Backing::Shared { .. }) {
-            return;
+        if self.size_bytes != 0 && !matches!(self.backing, Backing::Lent | Backing::Shared { .. }) {
+            // SAFETY: the range is owned by this value, and no reference into it can outlive it.
+            // `munmap` of a whole mapping fails only if the kernel lacks memory; the range then
+            // stays mapped, which is safe.
+            unsafe { libc::munmap(self.address.as_ptr().cast(), self.size_bytes) };
         }
-        // SAFETY: the range is owned by this value, and no reference into it can outlive it.
-        // `munmap` of a whole mapping fails only if the kernel lacks memory; the range then stays
-        // mapped, which is safe.
-        unsafe { libc::munmap(self.address.as_ptr().cast(), self.size_bytes) };
+        if let Backing::SharedFile { file, .. } | Backing::Device { file, .. } = &self.backing {
+            files::unlock(file);
+        }
     }
 }
