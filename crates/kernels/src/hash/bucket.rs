@@ -1,7 +1,5 @@
 //! A hash bucket: one cache line with keys, values and an overflow filter.
 
-use super::block::{Compare, Plain};
-
 /// Entries per bucket: five keys of 8 bytes and five values of 4 leave 4 bytes for count and
 /// filter.
 pub(super) const ENTRIES: usize = 5;
@@ -78,13 +76,6 @@ impl Bucket {
         self.keys[index] = key;
         self.values[index] = value;
         self.meta += 1;
-    }
-
-    /// Index of the entry of `key`.
-    #[inline(always)]
-    pub(super) fn position(&self, key: u64) -> Option<usize> {
-        // SAFETY: every processor has the instructions.
-        unsafe { Plain::position(self, key) }
     }
 }
 
