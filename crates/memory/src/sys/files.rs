@@ -151,15 +151,18 @@ fn write_lock(offset_bytes: u64, size_bytes: usize) -> Result<libc::flock64, i32
 mod tests {
     use super::*;
 
+    /// A new description of the file at `path`.
+    fn opened(path: &std::path::Path) -> File {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        options.open(path).unwrap()
+    }
+
     #[test]
     fn a_dropped_mapping_is_not_locked_by_a_copy_of_its_descriptor() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        let open = || {
-            let mut options = File::options();
-            options.read(true).write(true).create(true).truncate(false);
-            options.open(&path).unwrap()
-        };
+        let open = || opened(&path);
         let file = open();
         file.set_len(4096).unwrap();
         lock_range(&file, 0, 4096).unwrap();
@@ -177,11 +180,7 @@ mod tests {
     fn ranges_of_one_file_are_locked_apart_but_never_twice() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        let open = || {
-            let mut options = File::options();
-            options.read(true).write(true).create(true).truncate(false);
-            options.open(&path).unwrap()
-        };
+        let open = || opened(&path);
         let (first, second) = (open(), open());
         assert!(!is_on_dax(&first), "no temporary directory is on fsdax");
         assert_eq!(lock_range(&first, 0, 4096), Ok(()));
