@@ -5,9 +5,6 @@ use super::bucket::passing;
 use super::{Bucket, Layout, NONE};
 use crate::Simd;
 
-/// Lookups between the prefetch of a bucket and its use.
-pub const PREFETCH_AHEAD: usize = BLOCK;
-
 /// A built hash table, for lookups.
 #[derive(Debug, Clone, Copy)]
 pub struct JoinTable<'a> {
@@ -99,16 +96,16 @@ fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], value
     let values = &mut values[..keys.len()];
     let mut homes = Homes::default();
     let mut later_homes = homes;
-    let first = &keys[..keys.len().min(PREFETCH_AHEAD)];
+    let first = &keys[..keys.len().min(BLOCK)];
     homes.locate(layout, first);
     // No block before the first one prefetches its buckets.
     for home in &homes.buckets[..first.len()] {
         crate::prefetch_read(buckets, *home as usize);
     }
-    let mut pending = [0_u32; PREFETCH_AHEAD];
-    for start in (0..keys.len()).step_by(PREFETCH_AHEAD) {
-        let end = keys.len().min(start + PREFETCH_AHEAD);
-        let later = &keys[end..keys.len().min(end + PREFETCH_AHEAD)];
+    let mut pending = [0_u32; BLOCK];
+    for start in (0..keys.len()).step_by(BLOCK) {
+        let end = keys.len().min(start + BLOCK);
+        let later = &keys[end..keys.len().min(end + BLOCK)];
         later_homes.locate(layout, later);
         let mut waiting = 0;
         let block = keys[start..end].iter().zip(&mut values[start..end]);

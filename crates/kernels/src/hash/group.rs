@@ -112,7 +112,7 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
                 continue;
             }
             if let Some(later) = keys_of_groups.get(group + BLOCK) {
-                entries.prefetched(*later);
+                crate::prefetch_read(entries.memory, entries.home(*later).0);
             }
             if entries.assign::<Plain>(*key, entries.home(*key)) == NONE {
                 return false;
@@ -158,14 +158,6 @@ impl<'t> Entries<'t> {
     fn home(&self, key: u64) -> (usize, u32) {
         let hash = self.layout.hash(key);
         (self.layout.home(hash), passing(hash))
-    }
-
-    /// [`Self::home`], which is being loaded.
-    #[inline(always)]
-    fn prefetched(&self, key: u64) -> (usize, u32) {
-        let home = self.home(key);
-        crate::prefetch_read(self.memory, home.0);
-        home
     }
 
     /// The loop of all widths; the callers have checked that the processor has what `C` needs.

@@ -28,7 +28,7 @@ mod tests;
 
 pub use bucket::Bucket;
 pub use build::{Builder, SegmentFull};
-pub use find::{JoinTable, PREFETCH_AHEAD};
+pub use find::JoinTable;
 pub use group::GroupTable;
 pub use layout::Layout;
 pub use links::{ExpandCursor, Links};

@@ -99,7 +99,20 @@ pub(crate) fn allocate_blocks(
 /// Locks a byte range for this open file description, until it is closed. Other descriptions, those
 /// of this process included, are refused (`EAGAIN` or `EACCES`).
 pub(crate) fn lock_range(file: &File, offset_bytes: u64, size_bytes: usize) -> Result<(), i32> {
-    let lock = write_lock(offset_bytes, size_bytes)?;
+    set_lock(file, range(libc::F_WRLCK, offset_bytes, size_bytes)?)
+}
+
+/// Takes all locks off this open file description.
+///
+/// Closing the descriptor is not enough: a child that another thread has just forked has a copy of
+/// it until it runs its program, and would keep the locks as long.
+pub(crate) fn unlock(file: &File) {
+    // A size of 0 is up to the end. An error says that there is nothing to unlock: the file system
+    // has no locks.
+    let _ = range(libc::F_UNLCK, 0, 0).and_then(|all| set_lock(file, all));
+}
+
+fn set_lock(file: &File, lock: libc::flock64) -> Result<(), i32> {
     // SAFETY: the descriptor is open and `lock` is valid for reads.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } == 0 {
         Ok(())
@@ -108,27 +121,13 @@ pub(crate) fn lock_range(file: &File, offset_bytes: u64, size_bytes: usize) -> R
     }
 }
 
-/// Takes all locks off this open file description.
-///
-/// Closing the descriptor is not enough: a child that another thread has just forked has a copy of
-/// it until it runs its program, and would keep the locks as long.
-pub(crate) fn unlock(file: &File) {
-    // SAFETY: all zeroes is a valid value of this plain struct, and stands for the whole file.
-    let mut lock: libc::flock64 = unsafe { std::mem::zeroed() };
-    lock.l_type = libc::F_UNLCK as libc::c_short;
-    lock.l_whence = libc::SEEK_SET as libc::c_short;
-    // SAFETY: the descriptor is open and `lock` is valid for reads. An error says that there is
-    // nothing to unlock: the file system has no locks.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
-}
-
 /// Whether another open file description has a lock in a byte range.
 pub(crate) fn is_range_locked(
     file: &File,
     offset_bytes: u64,
     size_bytes: usize,
 ) -> Result<bool, i32> {
-    let mut lock = write_lock(offset_bytes, size_bytes)?;
+    let mut lock = range(libc::F_WRLCK, offset_bytes, size_bytes)?;
     // SAFETY: the descriptor is open and `lock` is valid for reads and writes.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) } == 0 {
         Ok(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
@@ -137,10 +136,11 @@ pub(crate) fn is_range_locked(
     }
 }
 
-fn write_lock(offset_bytes: u64, size_bytes: usize) -> Result<libc::flock64, i32> {
+/// A lock of this kind on a byte range, as `fcntl` takes it.
+fn range(kind: libc::c_int, offset_bytes: u64, size_bytes: usize) -> Result<libc::flock64, i32> {
     // SAFETY: all zeroes is a valid value of this plain struct. `l_pid` must be 0 for such locks.
     let mut lock: libc::flock64 = unsafe { std::mem::zeroed() };
-    lock.l_type = libc::F_WRLCK as libc::c_short;
+    lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     lock.l_start = libc::off64_t::try_from(offset_bytes).map_err(|_| libc::EOVERFLOW)?;
     lock.l_len = libc::off64_t::try_from(size_bytes).map_err(|_| libc::EOVERFLOW)?;

@@ -2,7 +2,7 @@
 //!
 //! Arrays of precomputed addresses would add memory traffic of their own to the measurement.
 
-use crate::access::places::{BLOCK_PLACES, Uniform};
+use crate::access::places::Uniform;
 use crate::access::zipf::Zipf;
 use crate::rng::SplitMix64;
 
@@ -15,15 +15,8 @@ pub(super) trait Cursor: Clone {
     /// Offset of the next place.
     fn next(&mut self) -> usize;
 
-    /// Offsets of the next places, where that is faster than as many calls of [`Self::next`]. Then
-    /// nothing is prefetched.
-    #[inline(always)]
-    fn next_block(&mut self) -> Option<[usize; BLOCK_PLACES]> {
-        None
-    }
-
     /// The random stream and the distance of places, if places are drawn uniformly and nothing is
-    /// prefetched.
+    /// prefetched: then a block at a time is faster than calls of [`Self::next`].
     #[inline(always)]
     fn uniform(&mut self) -> Option<(&mut Uniform, usize)> {
         None
@@ -93,12 +86,6 @@ pub(super) struct Anywhere {
 }
 
 impl Cursor for Anywhere {
-    #[inline(always)]
-    fn next_block(&mut self) -> Option<[usize; BLOCK_PLACES]> {
-        let places = self.draw.next_block();
-        Some(places.map(|place| (place as usize).wrapping_mul(self.stride)))
-    }
-
     #[inline(always)]
     fn uniform(&mut self) -> Option<(&mut Uniform, usize)> {
         Some((&mut self.draw, self.stride))

@@ -100,8 +100,9 @@ unsafe fn all<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool, const SIZE
         blocks = 0;
     }
     for _ in 0..blocks {
-        if let Some(offsets) = state.cursor.next_block() {
-            for offset in offsets {
+        if let Some((draw, stride)) = state.cursor.uniform() {
+            for place in draw.next_block() {
+                let offset = (place as usize).wrapping_mul(stride);
                 // SAFETY: as above.
                 unsafe { access::<U, C, KIND, STREAM, SIZE>(state, offset) };
             }
