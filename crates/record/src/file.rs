@@ -124,6 +124,15 @@ impl RecordFile {
     }
 }
 
+impl Drop for RecordFile {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that another thread has just forked has a copy of the
+        // descriptor until it runs its program, and the lock stays as long as one copy does.
+        // Nothing was locked where the file system has no locks.
+        let _ = self.lock.unlock();
+    }
+}
+
 fn failed(path: &Path, source: Error) -> RecordError {
     RecordError::Io {
         action: OPENING,
@@ -169,5 +178,21 @@ fn lock(file: &File) -> std::io::Result<()> {
         // Without locks in the file system, the user has to avoid two writers at once.
         Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => Ok(()),
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_with_its_writer_although_a_forked_child_has_the_file_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.jsonl");
+        let (file, ..) = RecordFile::open(&path).unwrap();
+        let _copy_of_a_child = file.lock.try_clone().unwrap();
+        assert!(RecordFile::open(&path).is_err());
+        drop(file);
+        RecordFile::open(&path).unwrap();
     }
 }

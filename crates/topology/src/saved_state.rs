@@ -136,11 +136,11 @@ impl StateFile {
         }
     }
 
-    /// Creates the directory and takes the lock, which is held until the returned file is dropped.
+    /// Creates the directory and takes the lock, which is held until the returned value is dropped.
     ///
     /// # Errors
     /// [`SavedStateError::Busy`] if another process holds it, otherwise [`SavedStateError::Io`].
-    pub fn lock(&self) -> Result<File, SavedStateError> {
+    pub fn lock(&self) -> Result<StateLock, SavedStateError> {
         let lock = StateFile(self.0.with_extension("lock"));
         let failed = |error| lock.failed("open the lock", error);
         std::fs::create_dir_all(self.folder()).map_err(failed)?;
@@ -153,11 +153,11 @@ impl StateFile {
             .open(&lock.0)
             .map_err(failed)?;
         match file.try_lock() {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok(StateLock(file)),
             Err(TryLockError::WouldBlock) => Err(SavedStateError::Busy { path: lock.0 }),
             // A file system without locks: the user has to avoid concurrent changes there.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
-                Ok(file)
+                Ok(StateLock(file))
             }
             Err(TryLockError::Error(error)) => Err(lock.failed("take the lock", error)),
         }
@@ -174,5 +174,35 @@ impl StateFile {
             path: self.0.clone(),
             source,
         }
+    }
+}
+
+/// The lock of a [`StateFile`], held until this value is dropped.
+#[derive(Debug)]
+pub struct StateLock(File);
+
+impl Drop for StateLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that another thread has just forked has a copy of the
+        // descriptor until it runs its program, and the lock stays as long as one copy does.
+        // Nothing was locked where the file system has no locks.
+        let _ = self.0.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_with_its_value_although_a_forked_child_has_the_file_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateFile(folder.path().join("state"));
+        let lock = state.lock().unwrap();
+        let _copy_of_a_child = lock.0.try_clone().unwrap();
+        let busy = state.lock().unwrap_err();
+        assert!(matches!(busy, SavedStateError::Busy { .. }), "{busy}");
+        drop(lock);
+        state.lock().unwrap();
     }
 }

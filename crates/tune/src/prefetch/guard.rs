@@ -1,7 +1,8 @@
 //! Prefetchers that are restored automatically.
 
-use std::fs::File;
 use std::sync::Arc;
+
+use tierloom_topology::saved_state::StateLock;
 
 use super::switch::{restore_locked, saved, switch_locked};
 use super::{Control, PrefetchError, Registers, control};
@@ -28,7 +29,7 @@ pub struct PrefetchGuard {
     now: String,
     found: Option<String>,
     is_off: bool,
-    _lock: File,
+    _lock: StateLock,
 }
 
 impl PrefetchGuard {
