@@ -9,17 +9,24 @@
 mod names;
 
 use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::TableFunctionArgs;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::file_options::file_type::FileType;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{
-    Constraints, ResolvedTableReference, Result, TableReference, plan_datafusion_err,
+    Constraints, DFSchema, ResolvedTableReference, Result, TableReference, plan_datafusion_err,
 };
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::file_format::format_as_file_type;
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::var_provider::{VarType, is_system_variables};
 use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, TableType, WindowUDF,
 };
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::{ParserOptions, SqlToRel};
 use futures::future::BoxFuture;
@@ -72,21 +79,17 @@ pub fn logical_plan<'a>(
     names: &'a [TableReference],
 ) -> Planning<'a> {
     Box::pin(async move {
-        let Some(mentions) = Mentions::of(sql, &statement) else {
-            return whole_plan(state, statement).await;
-        };
-        let tables = Tables::of(state, names, &mentions).await?;
+        let mentions = Mentions::of(sql, &statement);
+        let tables = Tables::of(state, names, mentions.as_ref()).await?;
         if !tables.narrowed {
-            return whole_plan(state, statement).await;
+            return tables.plan(statement);
         }
-        let planner = SqlToRel::new_with_options(&tables, parser_options(state.config_options()));
-        match planner.statement_to_plan(statement) {
+        match tables.plan(statement) {
             Ok(plan) => widened(plan),
-            // Statements that need what `Tables` does not have, and errors, which name the columns
-            // that there are.
+            // Errors name the columns that there are, so they come from whole tables.
             Err(_) => {
                 let statement = tierloom_corrections::statement(state, sql)?;
-                whole_plan(state, statement).await
+                Tables::of(state, names, None).await?.plan(statement)
             }
         }
     })
@@ -96,12 +99,18 @@ pub fn logical_plan<'a>(
 ///
 /// # Errors
 /// DataFusion's.
-#[expect(clippy::disallowed_methods, reason = "compiled here and nowhere else")]
 pub fn whole_plan(state: &SessionState, statement: Statement) -> Planning<'_> {
-    Box::pin(state.statement_to_plan(statement))
+    Box::pin(async move {
+        let names = state.resolve_table_references(&statement)?;
+        Tables::of(state, &names, None).await?.plan(statement)
+    })
 }
 
-/// Tables with the columns that a statement mentions, and the functions of a session.
+/// Tables of a statement, with all of their columns or those that it mentions, and the functions of
+/// a session.
+///
+/// DataFusion translates statements by code that is generic in this type. `SessionState` has one of
+/// its own; whoever uses that as well has all of the code twice.
 struct Tables<'s> {
     state: &'s SessionState,
     sources: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
@@ -113,7 +122,7 @@ impl<'s> Tables<'s> {
     async fn of(
         state: &'s SessionState,
         names: &[TableReference],
-        mentions: &Mentions,
+        mentions: Option<&Mentions>,
     ) -> Result<Self> {
         let mut sources = HashMap::with_capacity(names.len());
         let mut narrowed = false;
@@ -127,7 +136,7 @@ impl<'s> Tables<'s> {
             };
             let mut source = provider_as_source(table);
             let view = source.get_logical_plan().is_some();
-            let columns = mentions.columns(&name.table, &source.schema());
+            let columns = mentions.and_then(|all| all.columns(&name.table, &source.schema()));
             if let Some(columns) = columns.filter(|_| !view) {
                 narrowed = true;
                 source = Arc::new(MentionedColumns::new(source, columns)?);
@@ -139,6 +148,11 @@ impl<'s> Tables<'s> {
             sources,
             narrowed,
         })
+    }
+
+    fn plan(&self, statement: Statement) -> Result<LogicalPlan> {
+        let options = parser_options(self.state.config_options());
+        SqlToRel::new_with_options(self, options).statement_to_plan(statement)
     }
 }
 
@@ -168,6 +182,47 @@ impl ContextProvider for Tables<'_> {
         source.ok_or_else(|| plan_datafusion_err!("table '{name}' not found"))
     }
 
+    fn get_table_function_source(
+        &self,
+        name: &str,
+        arguments: Vec<Expr>,
+    ) -> Result<Arc<dyn TableSource>> {
+        let function = self.state.table_functions().get(name);
+        let function =
+            function.ok_or_else(|| plan_datafusion_err!("table function '{name}' not found"))?;
+        let context = SimplifyContext::builder()
+            .with_config_options(Arc::clone(self.state.config_options()))
+            .with_query_execution_start_time(
+                self.state.execution_props().query_execution_start_time,
+            )
+            .build();
+        let simplifier = ExprSimplifier::new(context);
+        let schema = DFSchema::empty();
+        // Table functions take values: expressions are computed here.
+        let values = arguments.into_iter().map(|argument| {
+            let argument = simplifier.coerce(argument, &schema)?;
+            simplifier.simplify(argument)
+        });
+        let values = values.collect::<Result<Vec<_>>>()?;
+        let arguments = TableFunctionArgs::new(&values, self.state);
+        function
+            .create_table_provider_with_args(arguments)
+            .map(provider_as_source)
+    }
+
+    fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {
+        Ok(provider_as_source(Arc::new(CteWorkTable::new(
+            name, schema,
+        ))))
+    }
+
+    fn get_file_type(&self, extension: &str) -> Result<Arc<dyn FileType>> {
+        let format = self.state.get_file_format_factory(extension);
+        format
+            .map(format_as_file_type)
+            .ok_or_else(|| plan_datafusion_err!("there is no file format '{extension}'"))
+    }
+
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
         self.state.expr_planners()
     }
@@ -193,8 +248,16 @@ impl ContextProvider for Tables<'_> {
         self.state.window_functions().get(name).map(Arc::clone)
     }
 
-    fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
-        None
+    fn get_variable_type(&self, names: &[String]) -> Option<DataType> {
+        if names.is_empty() {
+            return None;
+        }
+        let kind = match is_system_variables(names) {
+            true => VarType::System,
+            false => VarType::UserDefined,
+        };
+        let providers = self.state.execution_props().var_providers.as_ref()?;
+        providers.get(&kind)?.get_type(names)
     }
 
     fn options(&self) -> &ConfigOptions {
@@ -202,19 +265,23 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn udf_names(&self) -> Vec<String> {
-        Vec::new()
+        self.state.scalar_functions().keys().cloned().collect()
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {
-        Vec::new()
+        self.state
+            .higher_order_functions()
+            .keys()
+            .cloned()
+            .collect()
     }
 
     fn udaf_names(&self) -> Vec<String> {
-        Vec::new()
+        self.state.aggregate_functions().keys().cloned().collect()
     }
 
     fn udwf_names(&self) -> Vec<String> {
-        Vec::new()
+        self.state.window_functions().keys().cloned().collect()
     }
 }
 
