@@ -181,19 +181,26 @@ impl Groups {
                 }
             }
             Index::Hashed(table) => {
-                table.slots(keys, |position, slot| {
-                    if slot as usize * words == self.words.len() {
-                        if (self.words.len() + words) as u64 > self.most_words {
-                            return Err(PlanError::TooManyAccumulators {
-                                most_bytes: self.most_words * 8,
-                            });
-                        }
-                        self.words.extend_from_slice(&self.layout.initial);
+                let offsets = &mut offsets[..keys.len()];
+                table.slots(keys, offsets);
+                let needed = table.keys().len() * words;
+                if needed as u64 > self.most_words {
+                    return Err(PlanError::TooManyAccumulators {
+                        most_bytes: self.most_words * 8,
+                    });
+                }
+                let initial = &self.layout.initial;
+                match initial.iter().all(|word| *word == 0) {
+                    true => self.words.resize(needed, 0),
+                    false => {
+                        let more = needed - self.words.len();
+                        self.words.extend(initial.iter().cycle().take(more));
                     }
-                    offsets[position] = slot * words as u32;
-                    Ok(())
-                })?;
-                prefetch_all(&self.words, &offsets[..keys.len()]);
+                }
+                for offset in offsets.iter_mut() {
+                    *offset *= words as u32;
+                }
+                prefetch_all(&self.words, offsets);
             }
         }
         Ok(())
@@ -258,24 +265,18 @@ impl Groups {
     pub fn merged_part(workers: &[Groups], part: usize, parts: usize) -> Result<Groups, PlanError> {
         let all: usize = workers.iter().map(Groups::hashed_keys).sum();
         let mut whole = workers[0].without_groups(all / parts.max(1));
-        let is_mine = |key: u64| part_of(key, parts) == part;
-        let mut keys = Vec::with_capacity(BATCH);
-        let mut slots = Vec::with_capacity(BATCH);
-        let mut offsets = vec![0; BATCH];
+        let (mut keys, mut slots, mut offsets) = ([0; BATCH], [&[][..]; BATCH], [0; BATCH]);
         for worker in workers {
-            let mut mine = worker.slots().filter(|(key, _)| is_mine(*key));
-            loop {
-                keys.clear();
-                slots.clear();
-                for (key, words) in mine.by_ref().take(BATCH) {
-                    keys.push(key);
-                    slots.push(words);
+            let mut from = worker.slots().peekable();
+            while from.peek().is_some() {
+                let mut count = 0;
+                // Without a branch: which keys belong to another part cannot be predicted.
+                for (key, words) in from.by_ref().take(BATCH) {
+                    (keys[count], slots[count]) = (key, words);
+                    count += usize::from(part_of(key, parts) == part);
                 }
-                if keys.is_empty() {
-                    break;
-                }
-                whole.offsets(&keys, &mut offsets[..keys.len()])?;
-                for (offset, words) in offsets.iter().zip(&slots) {
+                whole.offsets(&keys[..count], &mut offsets[..count])?;
+                for (offset, words) in offsets[..count].iter().zip(slots) {
                     let at = *offset as usize;
                     let into = &mut whole.words[at..at + words.len()];
                     join(&whole.kinds, &whole.layout, into, words);

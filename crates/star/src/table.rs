@@ -101,18 +101,11 @@ impl Table {
         &self.keys
     }
 
-    /// Calls `found` with the position of each key and its slot, which is a new one if the key is.
-    ///
-    /// # Errors
-    /// The first one of `found`.
-    pub fn slots<E>(
-        &mut self,
-        keys: &[u64],
-        found: impl FnMut(usize, u32) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Writes the slot of each key, which is a new one if the key is.
+    pub fn slots(&mut self, keys: &[u64], slots: &mut [u32]) {
         match &mut self.buckets {
-            Buckets::Narrow(buckets) => slots(&mut self.keys, buckets, keys, found),
-            Buckets::Wide(buckets) => slots(&mut self.keys, buckets, keys, found),
+            Buckets::Narrow(buckets) => find(&mut self.keys, buckets, keys, slots),
+            Buckets::Wide(buckets) => find(&mut self.keys, buckets, keys, slots),
         }
     }
 
@@ -125,12 +118,7 @@ impl Table {
     }
 }
 
-fn slots<B: Bucket, E>(
-    known: &mut Vec<u64>,
-    buckets: &mut Vec<B>,
-    keys: &[u64],
-    mut found: impl FnMut(usize, u32) -> Result<(), E>,
-) -> Result<(), E> {
+fn find<B: Bucket>(known: &mut Vec<u64>, buckets: &mut Vec<B>, keys: &[u64], slots: &mut [u32]) {
     // At most half full, so that probe sequences stay short.
     let wanted = (known.len() + keys.len()) * 2;
     if wanted > buckets.len() {
@@ -142,9 +130,9 @@ fn slots<B: Bucket, E>(
         prefetch_read(buckets, home(*key, buckets.len()));
     }
     let mask = buckets.len() - 1;
-    for (position, key) in keys.iter().enumerate() {
+    for (key, slot) in keys.iter().zip(slots) {
         let mut at = home(*key, buckets.len());
-        let slot = loop {
+        *slot = loop {
             let bucket = buckets[at];
             if bucket.is_free() {
                 buckets[at] = B::of(*key, known.len());
@@ -156,9 +144,7 @@ fn slots<B: Bucket, E>(
             }
             at = (at + 1) & mask;
         };
-        found(position, slot)?;
     }
-    Ok(())
 }
 
 fn grow<B: Bucket>(known: &[u64], buckets: &mut Vec<B>, larger: usize) {
@@ -192,16 +178,16 @@ mod tests {
     fn numbered(table: &mut Table, batches: &[Vec<u64>]) {
         let mut known: HashMap<u64, u32> = HashMap::new();
         for keys in batches {
-            let mut expected = keys.iter().enumerate().map(|(position, key)| {
-                let next = known.len() as u32;
-                (position, *known.entry(*key).or_insert(next))
-            });
-            let told = table.slots(keys, |position, slot| {
-                assert_eq!(Some((position, slot)), expected.next());
-                Ok::<_, ()>(())
-            });
-            told.unwrap();
-            assert_eq!(expected.next(), None);
+            let expected: Vec<u32> = keys
+                .iter()
+                .map(|key| {
+                    let next = known.len() as u32;
+                    *known.entry(*key).or_insert(next)
+                })
+                .collect();
+            let mut slots = vec![0; keys.len()];
+            table.slots(keys, &mut slots);
+            assert_eq!(slots, expected);
         }
         let mut by_slot: Vec<(u32, u64)> = known.iter().map(|(key, slot)| (*slot, *key)).collect();
         by_slot.sort_unstable();

@@ -7,6 +7,7 @@
 use crate::Expr;
 use crate::cost::{MAX_DENSE, Order, best_order};
 use crate::groups::{Groups, Words};
+use crate::one_group;
 use crate::plan::{GroupMap, Measure, MeasureKind, PlanError, StarPlan, Test};
 use std::ops::Range;
 use std::sync::Arc;
@@ -73,6 +74,10 @@ pub struct Worker {
     loaded: Vec<bool>,
     /// The columns that each measure reads.
     inputs: Vec<Vec<usize>>,
+    /// The first measure with the same expression as each.
+    alike: Vec<usize>,
+    /// The measure in `alike` whose expression has been computed last for the current vector.
+    computed: Option<usize>,
     /// The columns that each condition reads.
     asked: Vec<Vec<usize>>,
     keys: Vec<u64>,
@@ -120,6 +125,10 @@ impl Worker {
                 .collect(),
             loaded: vec![false; plan.columns],
             inputs,
+            alike: (0..plan.measures.len())
+                .map(|index| alike(&plan.measures, index))
+                .collect(),
+            computed: None,
             asked,
             keys: vec![0; VECTOR_ROWS],
             offsets: vec![0; VECTOR_ROWS],
@@ -297,6 +306,7 @@ impl Worker {
     /// Adds the selected rows of a vector to their groups. Its selection vector is in `before`.
     fn aggregate(&mut self, columns: &[Codes<'_>], vector: Vector) -> Result<(), PlanError> {
         self.loaded.fill(false);
+        self.computed = None;
         let plan = Arc::clone(&self.plan);
         let Vector { start, count, rows } = self.fulfilling(columns, &plan.conditions, vector);
         self.counted.rows_out += count as u64;
@@ -317,8 +327,7 @@ impl Worker {
                 let column = self.inputs[index][at];
                 self.load(columns, start, column, count, all);
             }
-            let place = self.groups.layout().measures[index];
-            self.accumulate(measure, place, count);
+            self.accumulate(index, measure, count);
         }
         Ok(())
     }
@@ -419,70 +428,78 @@ impl Worker {
             codes.for_each(|(counts, code)| *counts &= *code != 0);
         }
         for condition in &measure.when {
+            self.computed = None;
             condition.evaluate(&self.codes, count, &mut self.values);
             let values = counts.iter_mut().zip(&self.values[0]);
             values.for_each(|(counts, value)| *counts &= *value != 0);
         }
     }
 
-    fn accumulate(&mut self, measure: &Measure, place: Words, count: usize) {
-        let kind = measure.kind;
+    fn accumulate(&mut self, index: usize, measure: &Measure, count: usize) {
         let leaves_out = measure.leaves_out_rows();
         if leaves_out {
             self.find_counting(measure, count);
         }
         // Counts ignore their expression.
-        if kind != MeasureKind::Count {
+        let alike = Some(self.alike[index]);
+        if measure.kind != MeasureKind::Count && self.computed != alike {
             measure.expr.evaluate(&self.codes, count, &mut self.values);
+            self.computed = alike;
         }
-        let values = &self.values[0][..count];
+        let place = self.groups.layout().measures[index];
+        let values = &mut self.values[0][..count];
         let words = self.groups.words_mut();
-        let rows = self.offsets[..count].iter().zip(values);
-        if !leaves_out {
-            match kind {
-                MeasureKind::Count if self.plan.groups.is_empty() => {
-                    words[self.offsets[0] as usize + place.at] += count as i64;
-                }
-                MeasureKind::Count => rows.for_each(|(o, _)| words[*o as usize + place.at] += 1),
-                MeasureKind::Sum if place.wide => {
-                    rows.for_each(|(o, v)| add_wide(words, *o as usize + place.at, *v));
-                }
-                MeasureKind::Sum if self.plan.groups.is_empty() => {
-                    let sum = values.iter().fold(0i64, |sum, v| sum.wrapping_add(*v));
-                    let at = self.offsets[0] as usize + place.at;
-                    words[at] = words[at].wrapping_add(sum);
-                }
-                MeasureKind::Sum => rows.for_each(|(o, v)| {
-                    let word = &mut words[*o as usize + place.at];
-                    *word = word.wrapping_add(*v);
-                }),
-                MeasureKind::Min => rows.for_each(|(o, v)| {
-                    let word = &mut words[*o as usize + place.at];
-                    *word = (*word).min(*v);
-                }),
-                MeasureKind::Max => rows.for_each(|(o, v)| {
-                    let word = &mut words[*o as usize + place.at];
-                    *word = (*word).max(*v);
-                }),
+        match (self.plan.groups.is_empty(), leaves_out) {
+            (true, false) => one_group::add(words, place, measure.kind, values),
+            (true, true) => {
+                // They have to be computed anew for the next measure.
+                self.computed = None;
+                let counts = &self.counts[..count];
+                one_group::add_counting(words, place, measure.kind, values, counts);
             }
-            return;
-        }
-        let valid_at = place.valid_at.unwrap_or(place.at);
-        for ((offset, value), counts) in rows.zip(&self.counts) {
-            if !counts {
-                continue;
-            }
-            let offset = *offset as usize;
-            words[offset + valid_at] += 1;
-            let at = offset + place.at;
-            match kind {
-                MeasureKind::Count => words[at] += 1,
-                MeasureKind::Sum if place.wide => add_wide(words, at, *value),
-                MeasureKind::Sum => words[at] = words[at].wrapping_add(*value),
-                MeasureKind::Min => words[at] = words[at].min(*value),
-                MeasureKind::Max => words[at] = words[at].max(*value),
+            (false, false) => add_rows(words, place, measure.kind, &self.offsets, values),
+            (false, true) => {
+                let rows = self.offsets.iter().zip(values).zip(&self.counts);
+                for ((offset, value), _) in rows.filter(|(_, counts)| **counts) {
+                    add_counting_row(words, place, measure.kind, *offset as usize, *value);
+                }
             }
         }
+    }
+}
+
+/// The first measure with the same expression as the one at `index`.
+fn alike(measures: &[Measure], index: usize) -> usize {
+    let same = |m: &Measure| m.expr == measures[index].expr;
+    measures.iter().position(same).unwrap_or(index)
+}
+
+/// Adds each value to the group at its offset.
+fn add_rows(words: &mut [i64], place: Words, kind: MeasureKind, offsets: &[u32], values: &[i64]) {
+    let rows = offsets.iter().zip(values);
+    let rows = rows.map(|(offset, value)| (*offset as usize + place.at, *value));
+    match kind {
+        MeasureKind::Count => rows.for_each(|(at, _)| words[at] += 1),
+        MeasureKind::Sum if place.wide => rows.for_each(|(at, v)| add_wide(words, at, v)),
+        MeasureKind::Sum => rows.for_each(|(at, v)| words[at] = words[at].wrapping_add(v)),
+        MeasureKind::Min => rows.for_each(|(at, v)| words[at] = words[at].min(v)),
+        MeasureKind::Max => rows.for_each(|(at, v)| words[at] = words[at].max(v)),
+    }
+}
+
+/// Adds a value to the group at `offset`, and counts it where the group keeps the number of those
+/// that count.
+fn add_counting_row(words: &mut [i64], place: Words, kind: MeasureKind, offset: usize, value: i64) {
+    if let Some(at) = place.valid_at {
+        words[offset + at] += 1;
+    }
+    let at = offset + place.at;
+    match kind {
+        MeasureKind::Count => words[at] += 1,
+        MeasureKind::Sum if place.wide => add_wide(words, at, value),
+        MeasureKind::Sum => words[at] = words[at].wrapping_add(value),
+        MeasureKind::Min => words[at] = words[at].min(value),
+        MeasureKind::Max => words[at] = words[at].max(value),
     }
 }
 

@@ -174,6 +174,7 @@ proptest! {
         when in prop::collection::vec((0usize..4, 0usize..5), 0..3),
         conditions in prop::collection::vec((0usize..4, 0usize..5), 0..3),
         workers in 1usize..4,
+        turned in 0usize..8,
         seed in any::<u64>(),
     ) {
         let columns: Vec<Column> = maxima.iter().enumerate().map(|(i, max)| Column::new(rows, *max, seed.wrapping_add(i as u64))).collect();
@@ -218,12 +219,19 @@ proptest! {
         let when: Vec<Expr> = when.into_iter().map(condition).collect();
         let conditions = conditions.into_iter().map(condition).collect();
         let table: CodeValues = (0..=i64::from(maxima[2])).map(|c| c * 3 - 50).collect();
-        let measures = vec![
+        let product = || code(1, -100) * (Expr::Constant(10) - code(0, 0));
+        // Values of one expression are computed once for measures that follow each other.
+        let mut measures = vec![
+            Measure { kind: MeasureKind::Max, expr: product(), nulls: vec![], when: vec![], wide: false },
+            Measure { kind: MeasureKind::Min, expr: product(), nulls: nulls.clone(), when: vec![], wide: false },
+            Measure { kind: MeasureKind::Min, expr: product(), nulls: vec![], when: when.clone(), wide: false },
+            Measure { kind: MeasureKind::Sum, expr: product(), nulls: vec![], when: vec![], wide },
             Measure { kind: MeasureKind::Sum, expr: code(1, -100) * (Expr::Constant(10) - code(0, 0)), nulls: nulls.clone(), when: when.clone(), wide },
             Measure { kind: MeasureKind::Count, expr: Expr::Constant(0), nulls: nulls.clone(), when: when.clone(), wide: false },
             Measure { kind: MeasureKind::Min, expr: Expr::Mapped { column: 2, values: table } + code(3, 5), nulls: vec![], when, wide: false },
             Measure { kind: MeasureKind::Max, expr: code(3, -7), nulls, when: vec![], wide: false },
         ];
+        measures.rotate_left(turned);
         let plan = StarPlan { filters, conditions, groups, measures, columns: 4, rows: rows as u64, ..StarPlan::default() };
         let expected = by_rows(&plan, &columns, rows);
         let mut answer = fused(plan, &columns, rows, workers);

@@ -1,0 +1,134 @@
+//! Aggregates of rows that are all in one group.
+//!
+//! The values of a vector are combined in registers and added to the group once. Rows of several
+//! groups go through memory one by one, where each addition waits for the last one.
+
+use crate::groups::Words;
+use crate::plan::MeasureKind;
+
+/// Number of accumulators in registers, which do not wait for one another.
+const LANES: usize = 8;
+
+/// Adds `values` to the group whose words these are.
+pub(crate) fn add(words: &mut [i64], place: Words, kind: MeasureKind, values: &[i64]) {
+    let word = &mut words[place.at];
+    match kind {
+        MeasureKind::Count => *word += values.len() as i64,
+        MeasureKind::Min => *word = (*word).min(fold(values, i64::MAX, i64::min)),
+        MeasureKind::Max => *word = (*word).max(fold(values, i64::MIN, i64::max)),
+        MeasureKind::Sum if place.wide => add_wide(words, place.at, wide_sum(values)),
+        MeasureKind::Sum => *word = word.wrapping_add(fold(values, 0, i64::wrapping_add)),
+    }
+}
+
+/// Adds those of `values` that count, and their number where the group keeps it.
+///
+/// Values that do not count are overwritten.
+pub(crate) fn add_counting(
+    words: &mut [i64],
+    place: Words,
+    kind: MeasureKind,
+    values: &mut [i64],
+    counts: &[bool],
+) {
+    let number = counts.iter().map(|counts| i64::from(*counts)).sum::<i64>();
+    if let Some(at) = place.valid_at {
+        words[at] += number;
+    }
+    let none = match kind {
+        MeasureKind::Count => {
+            words[place.at] += number;
+            return;
+        }
+        MeasureKind::Sum => 0,
+        MeasureKind::Min => i64::MAX,
+        MeasureKind::Max => i64::MIN,
+    };
+    for (value, counts) in values.iter_mut().zip(counts) {
+        *value = if *counts { *value } else { none };
+    }
+    add(words, place, kind, values);
+}
+
+/// Combines values in any order.
+fn fold(values: &[i64], none: i64, combine: impl Fn(i64, i64) -> i64) -> i64 {
+    let (lines, rest) = values.as_chunks::<LANES>();
+    let mut lanes = [none; LANES];
+    for line in lines {
+        for (lane, value) in lanes.iter_mut().zip(line) {
+            *lane = combine(*lane, *value);
+        }
+    }
+    let all = lanes.iter().chain(rest);
+    all.fold(none, |all, value| combine(all, *value))
+}
+
+/// The sum of fewer than 2^31 values.
+fn wide_sum(values: &[i64]) -> i128 {
+    // The halves of so few values add up without overflow.
+    let (mut high, mut low) = (0_i64, 0_i64);
+    for value in values {
+        high += value >> 32;
+        low += value & 0xffff_ffff;
+    }
+    (i128::from(high) << 32) + i128::from(low)
+}
+
+fn add_wide(words: &mut [i64], at: usize, value: i128) {
+    let word = (i128::from(words[at + 1]) << 64) | i128::from(words[at] as u64);
+    let sum = word.wrapping_add(value);
+    (words[at], words[at + 1]) = (sum as i64, (sum >> 64) as i64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn extreme() -> impl Strategy<Value = i64> {
+        prop_oneof![
+            any::<i64>(),
+            -5_i64..5,
+            Just(i64::MIN),
+            Just(i64::MAX),
+            Just(-1_i64 << 32),
+        ]
+    }
+
+    proptest! {
+        /// The same as adding the values one by one in 128 bits.
+        #[test]
+        fn vectors_are_added_as_their_values_one_by_one(
+            vectors in prop::collection::vec(
+                prop::collection::vec((extreme(), any::<bool>()), 0..60), 1..5),
+        ) {
+            let wide = Words { at: 0, wide: true, valid_at: Some(2) };
+            let narrow = Words { at: 0, wide: false, valid_at: Some(1) };
+            let (mut sum, mut kept_sum) = ([0; 3], [0; 3]);
+            let (mut least, mut most, mut count) = ([i64::MAX, 0], [i64::MIN, 0], [0, 0]);
+            for vector in &vectors {
+                let (values, counts): (Vec<i64>, Vec<bool>) = vector.iter().copied().unzip();
+                add(&mut sum, wide, MeasureKind::Sum, &values);
+                let kept = |words: &mut [i64], place, kind| {
+                    add_counting(words, place, kind, &mut values.clone(), &counts);
+                };
+                kept(&mut kept_sum, wide, MeasureKind::Sum);
+                kept(&mut least, narrow, MeasureKind::Min);
+                kept(&mut most, narrow, MeasureKind::Max);
+                kept(&mut count, narrow, MeasureKind::Count);
+            }
+            let all = || vectors.iter().flatten();
+            let kept = || all().filter(|(_, counts)| *counts).map(|(value, _)| *value);
+            let number = kept().count() as i64;
+            let joined = |words: &[i64]| {
+                (i128::from(words[1]) << 64) | i128::from(words[0] as u64)
+            };
+            prop_assert_eq!(joined(&sum), all().map(|(value, _)| i128::from(*value)).sum::<i128>());
+            prop_assert_eq!(joined(&kept_sum), kept().map(i128::from).sum::<i128>());
+            prop_assert_eq!(kept_sum[2], number);
+            prop_assert_eq!(least, [kept().min().unwrap_or(i64::MAX), number]);
+            prop_assert_eq!(most, [kept().max().unwrap_or(i64::MIN), number]);
+            prop_assert_eq!(count, [number, number]);
+        }
+    }
+}
