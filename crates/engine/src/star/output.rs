@@ -13,6 +13,7 @@ use arrow::array::{
     ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
     UInt32Array, UInt64Array,
 };
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, SchemaRef};
 use std::sync::Arc;
@@ -89,13 +90,14 @@ fn values_of(coded: &CodedColumn, codes: &[u32]) -> Result<ArrayRef, NotFused> {
     let Some(base) = coded.integer_base() else {
         return NotFused::because("codes without values");
     };
-    let is_null = |code: u32| coded.nullable() && code == 0;
-    let integers: Int64Array = codes
-        .iter()
-        // `wrapping_add`: the base may be below the smallest value by the code of NULL, and the sum
-        // is exact again for every valid code.
-        .map(|c| (!is_null(*c)).then(|| base.wrapping_add(i64::from(*c))))
-        .collect();
+    // `wrapping_add`: the base may be below the smallest value by the code of NULL, and the sum is
+    // exact again for every valid code.
+    let values = codes.iter().map(|code| base.wrapping_add(i64::from(*code)));
+    let nulls = coded.nullable().then(|| {
+        let valid = BooleanBuffer::collect_bool(codes.len(), |row| codes[row] != 0);
+        NullBuffer::new(valid)
+    });
+    let integers = Int64Array::new(values.collect(), nulls.filter(|n| n.null_count() > 0));
     Ok(from_integers(
         &(Arc::new(integers) as ArrayRef),
         coded.data_type(),

@@ -113,14 +113,12 @@ impl Run {
         MetricBuilder::new(&self.metrics)
             .counter(ROWS_SKIPPED, 0)
             .add(seen.skipped as usize);
-        let merged = self.merge(groups, &memory).await?;
+        let parts = self.merge(&compiled, groups, &memory).await?;
         // Only now: the workers' accumulators are alive until the merge has consumed them.
         drop(held);
-        let group_bytes = merged.iter().map(|g| g.size_bytes() as u64).sum();
+        let group_bytes = parts.iter().map(|part| part.group_bytes).sum();
         let times = cursor.times(workers);
-        let batches = naming_operator(self.lowered.fact.name(), || {
-            self.finished(&compiled, merged, &seen)
-        })?;
+        let batches = self.checked(parts, &seen)?;
         self.observe(&compiled, &seen, group_bytes, times);
         Ok(batches)
     }
@@ -164,34 +162,44 @@ impl Run {
         Ok(())
     }
 
-    /// Merges the workers' groups.
+    /// Merges the workers' groups and converts them to batches.
     ///
     /// Sequentially if they are few, else with one thread per partition of the keys.
     async fn merge(
         &self,
+        compiled: &Arc<Compiled>,
         workers: Vec<Groups>,
         memory: &MemoryReservation,
-    ) -> Result<Vec<Groups>, EarlyEnd> {
+    ) -> Result<Vec<Part>, EarlyEnd> {
         let fact = self.lowered.fact.name();
+        let output = Output {
+            lowered: self.lowered.clone(),
+            compiled: Arc::clone(compiled),
+            states: Arc::clone(&self.states),
+            finish: self.finish.clone(),
+            rows: self.context.session_config().batch_size(),
+        };
         let parts = workers.len();
         if parts == 1 || !workers.iter().any(Groups::is_large) {
             let mut workers = workers.into_iter();
             let Some(mut whole) = workers.next() else {
                 return Ok(Vec::new());
             };
-            naming_operator(fact, || {
-                Ok(workers.try_for_each(|groups| whole.merge(groups))?)
-            })?;
-            return Ok(vec![whole]);
+            return naming_operator(fact, || {
+                workers.try_for_each(|groups| whole.merge(groups))?;
+                Ok(vec![output.part(whole)?])
+            });
         }
         // During the merge the workers' groups and the merged ones exist at the same time.
         hold(memory, workers.iter().map(Groups::size_bytes).sum())?;
-        let workers = Arc::new(workers);
+        let (workers, output) = (Arc::new(workers), Arc::new(output));
         let mut tasks = JoinSet::new();
         for part in 0..parts {
-            let (workers, fact) = (Arc::clone(&workers), fact.to_owned());
+            let (workers, output) = (Arc::clone(&workers), Arc::clone(&output));
             tasks.spawn(async move {
-                naming_operator(&fact, || Ok(Groups::merged_part(&workers, part, parts)?))
+                naming_operator(output.lowered.fact.name(), || {
+                    output.part(Groups::merged_part(&workers, part, parts)?)
+                })
             });
         }
         let mut merged = Vec::with_capacity(parts);
@@ -201,23 +209,9 @@ impl Run {
         Ok(merged)
     }
 
-    /// Converts the groups to batches and checks that every row was processed exactly once.
-    fn finished(
-        &self,
-        compiled: &Compiled,
-        merged: Vec<Groups>,
-        seen: &WorkerStats,
-    ) -> Result<Vec<RecordBatch>, EarlyEnd> {
-        let rows = self.context.session_config().batch_size();
-        let (mut batches, mut in_groups) = (Vec::new(), 0);
-        for groups in merged {
-            let (states, grouped) = output::batch(&self.lowered, compiled, groups, &self.states)?;
-            in_groups += grouped;
-            match &self.finish {
-                Some(finish) => batches.extend(finish.batches(&states, rows)?),
-                None => batches.push(states),
-            }
-        }
+    /// The batches of all parts, if every row was processed exactly once.
+    fn checked(&self, parts: Vec<Part>, seen: &WorkerStats) -> Result<Vec<RecordBatch>, EarlyEnd> {
+        let in_groups: u64 = parts.iter().map(|part| part.grouped).sum();
         let (all, counted) = (self.lowered.fact.rows() as u64, seen.counted);
         if counted.rows_in != all || in_groups != counted.rows_out {
             return Err(EarlyEnd::Failed(broken(&format!(
@@ -228,7 +222,7 @@ impl Run {
                 counted.rows_out
             ))));
         }
-        Ok(batches)
+        Ok(parts.into_iter().flat_map(|part| part.batches).collect())
     }
 
     fn compile(&self, rows: Vec<RecordBatch>) -> std::result::Result<Compiled, NotFused> {
@@ -366,6 +360,41 @@ impl Run {
 }
 
 /// The error of a task that panicked or was cancelled.
+/// Converts merged groups to batches.
+struct Output {
+    lowered: Lowered,
+    compiled: Arc<Compiled>,
+    states: SchemaRef,
+    finish: Option<Finish>,
+    /// Most rows of a batch.
+    rows: usize,
+}
+
+/// The groups of a part of the keys.
+struct Part {
+    batches: Vec<RecordBatch>,
+    /// Number of fact rows in the groups.
+    grouped: u64,
+    /// Size of the accumulators.
+    group_bytes: u64,
+}
+
+impl Output {
+    fn part(&self, groups: Groups) -> Result<Part, EarlyEnd> {
+        let group_bytes = groups.size_bytes() as u64;
+        let (states, grouped) = output::batch(&self.lowered, &self.compiled, groups, &self.states)?;
+        let batches = match &self.finish {
+            Some(finish) => finish.batches(&states, self.rows)?,
+            None => vec![states],
+        };
+        Ok(Part {
+            batches,
+            grouped,
+            group_bytes,
+        })
+    }
+}
+
 fn joined(fact: &str, error: tokio::task::JoinError) -> EarlyEnd {
     EarlyEnd::Failed(match error.try_into_panic() {
         Ok(panic) => broke_down(&format!("StarExec over {fact}"), said(panic.as_ref())),
