@@ -71,7 +71,7 @@ fn signed(value: i64) -> u64 {
 }
 
 /// The order of `f64::total_cmp`, which sorts have.
-fn float(value: f64) -> u64 {
+pub(crate) fn float(value: f64) -> u64 {
     let bits = value.to_bits();
     // Negative values run backwards.
     bits ^ if bits >> 63 == 1 { u64::MAX } else { 1 << 63 }

@@ -4,14 +4,18 @@
 //! the joins whose keys are used as filters. The scan does no arithmetic and no comparison on
 //! decoded values.
 
+mod bound;
 mod code_filter;
 mod keys;
 mod morsels;
+mod per_execution;
 mod runtime;
 
 use crate::breakdown::{broke_down, caught};
 use crate::table::PlacedTable;
 use arrow::datatypes::{DataType, SchemaRef};
+use bound::Bounded;
+pub(crate) use bound::{BoundColumn, LastRank, RankBound};
 use code_filter::{CodeFilter, MOST_BITS};
 use datafusion::common::stats::Precision;
 use datafusion::common::{Result, Statistics, internal_err};
@@ -61,6 +65,8 @@ pub struct PlacedScanExec {
     filters: Arc<Vec<CodeFilter>>,
     /// Keys of joins above by the table index of the column that has to have them.
     runtime_filters: Vec<(usize, Arc<RuntimeFilter>)>,
+    /// Rows that a sort with a limit above does not ask for are left out.
+    bound: Option<BoundColumn>,
     properties: Arc<PlanProperties>,
     round: Mutex<Round>,
     metrics: ExecutionPlanMetricsSet,
@@ -115,6 +121,7 @@ impl PlacedScanExec {
             morsel_rows: morsel_rows.max(1),
             filters: Arc::default(),
             runtime_filters: Vec::new(),
+            bound: None,
             properties: Arc::new(properties),
             round: Mutex::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -182,6 +189,21 @@ impl PlacedScanExec {
         scan
     }
 
+    /// What leaves out rows that a sort with a limit above does not ask for.
+    pub(crate) fn bound(&self) -> Option<&BoundColumn> {
+        self.bound.as_ref()
+    }
+
+    /// A scan that leaves out rows beyond `bound`; its column is an index of the output.
+    ///
+    /// `None` if it has a bound or a limit.
+    pub(crate) fn with_bound(&self, bound: BoundColumn) -> Option<Self> {
+        let column = *self.projection.get(bound.column)?;
+        let mut scan = self.with_filters(Arc::clone(&self.filters));
+        scan.bound = Some(BoundColumn { column, ..bound });
+        (self.bound.is_none() && !self.is_limited()).then_some(scan)
+    }
+
     /// A scan that may leave out rows for which a predicate does not hold; `None` if none can be
     /// evaluated on codes.
     pub(crate) fn with_hint(&self, predicates: &[Arc<dyn PhysicalExpr>]) -> Option<Self> {
@@ -207,6 +229,7 @@ impl PlacedScanExec {
             morsel_rows: self.morsel_rows,
             filters,
             runtime_filters: self.runtime_filters.clone(),
+            bound: self.bound.clone(),
             properties: Arc::clone(&self.properties),
             round: Mutex::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -299,6 +322,7 @@ impl ExecutionPlan for PlacedScanExec {
             next: self.cursor(partition),
             filters: self.filters.to_vec(),
             awaited: awaited.clone(),
+            bound: self.bound.as_ref().map(|of| Bounded::new(of, &context)),
             in_vain: 0,
             rows_scanned: MetricBuilder::new(&self.metrics).counter(ROWS_SCANNED, partition),
             rows_skipped: MetricBuilder::new(&self.metrics).counter(ROWS_SKIPPED, partition),
@@ -350,7 +374,8 @@ impl ExecutionPlan for PlacedScanExec {
                 .map(|&i| of_table.column_statistics[i].clone())
                 .collect(),
         };
-        if !self.filters.is_empty() || !self.runtime_filters.is_empty() {
+        let has_filters = !self.filters.is_empty() || !self.runtime_filters.is_empty();
+        if has_filters || self.bound.is_some() {
             statistics = statistics.to_inexact();
         }
         if self.rows < self.table.rows() || partition.is_some() {
@@ -393,6 +418,9 @@ impl DisplayAs for PlacedScanExec {
         let by_keys: Vec<&str> = self.runtime_filters.iter().map(|(i, _)| name(*i)).collect();
         if !by_keys.is_empty() {
             write!(f, ", filtered by keys of joins in [{}]", by_keys.join(", "))?;
+        }
+        if let Some(bound) = &self.bound {
+            write!(f, ", up to the limit of a sort by {}", name(bound.column))?;
         }
         if self.projection.iter().any(|&i| self.table.is_staged(i)) {
             write!(f, ", through a DRAM working buffer")?;

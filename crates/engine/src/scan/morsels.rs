@@ -1,5 +1,6 @@
 //! One partition's part of a scan: morsels from the shared cursor, filtered by codes.
 
+use super::bound::Bounded;
 use super::code_filter::{CodeFilter, kept_positions};
 use super::runtime::ExecutionKeys;
 use crate::EngineError;
@@ -35,6 +36,8 @@ pub(super) struct Morsels {
     pub filters: Vec<CodeFilter>,
     /// Keys of joins above that are not known yet, by the table index of their column.
     pub awaited: Vec<(usize, Arc<ExecutionKeys>)>,
+    /// Leaves out rows that a sort with a limit above does not ask for.
+    pub bound: Option<Bounded>,
     /// Consecutive morsels that were returned whole because too many rows passed.
     pub in_vain: u32,
     pub rows_scanned: Count,
@@ -54,7 +57,13 @@ impl Morsels {
             let compute = self.metrics.elapsed_compute().clone();
             let _timer = compute.timer();
             self.rows_scanned.add(len);
-            let kept = self.kept(start, len);
+            let mut kept = self.kept(start, len);
+            if let Some(bound) = &mut self.bound {
+                kept = match bound.keep(&self.table, (start, len), kept) {
+                    Ok(kept) => kept,
+                    Err(error) => return Some(Err(error)),
+                };
+            }
             if kept.as_ref().is_some_and(Vec::is_empty) && without < MOST_WITHOUT_ROWS {
                 without += 1;
                 continue;

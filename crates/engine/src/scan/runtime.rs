@@ -2,19 +2,19 @@
 
 use super::code_filter::CodeFilter;
 use super::keys::KeyCollector;
+use super::per_execution::PerExecution;
 use crate::table::PlacedTable;
 use datafusion::execution::TaskContext;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::watch;
 
 /// The keys of one join, from its build side to scans of its probe side.
 ///
-/// A plan may run several times, at the same time too, so there are keys for each execution, which
-/// is known by its [`TaskContext`].
+/// There are keys for each execution of a plan.
 #[derive(Debug, Default)]
 pub(crate) struct RuntimeFilter {
-    runs: Mutex<Vec<(Weak<TaskContext>, Weak<ExecutionKeys>)>>,
+    runs: PerExecution<ExecutionKeys>,
 }
 
 /// The keys of one execution.
@@ -40,35 +40,15 @@ struct KeysOfColumn {
 impl RuntimeFilter {
     /// The keys of the execution of `context`; they may not be there yet.
     pub fn run(&self, context: &Arc<TaskContext>) -> Arc<ExecutionKeys> {
-        self.find(context, |_| true)
+        self.runs.find(context, |_| true)
     }
 
     /// The same for the build side that begins to collect them.
     ///
     /// A build side that is executed again has keys of its own.
     pub fn begin(&self, context: &Arc<TaskContext>) -> Arc<ExecutionKeys> {
-        let run = self.find(context, |run| run.collected.get().is_none());
+        let run = self.runs.find(context, |run| run.collected.get().is_none());
         run.begun.store(true, Ordering::Release);
-        run
-    }
-
-    fn find(
-        &self,
-        context: &Arc<TaskContext>,
-        fits: impl Fn(&ExecutionKeys) -> bool,
-    ) -> Arc<ExecutionKeys> {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.retain(|(context, run)| context.strong_count() > 0 && run.strong_count() > 0);
-        let context = Arc::downgrade(context);
-        let at = runs.iter().position(|(of, _)| of.ptr_eq(&context));
-        if let Some(at) = at {
-            match runs[at].1.upgrade() {
-                Some(run) if fits(&run) => return run,
-                _ => drop(runs.swap_remove(at)),
-            }
-        }
-        let run = Arc::new(ExecutionKeys::default());
-        runs.push((context, Arc::downgrade(&run)));
         run
     }
 }

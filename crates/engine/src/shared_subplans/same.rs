@@ -5,7 +5,7 @@ use crate::bigjoin::{BigAggregateExec, BigJoinExec};
 use crate::operators::{aggregate_of, join_of};
 use crate::running_window::{RunningWindowExec, WindowTopExec};
 use crate::runtime_filter::RuntimeFilterExec;
-use crate::scan::{PlacedScanExec, RuntimeFilter};
+use crate::scan::{BoundColumn, PlacedScanExec, RankBound, RuntimeFilter};
 use crate::star::StarExec;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -36,10 +36,15 @@ pub(crate) fn same(one: &Arc<dyn ExecutionPlan>, other: &Arc<dyn ExecutionPlan>)
 
 type Filters<'p> = (&'p Arc<RuntimeFilter>, &'p Arc<RuntimeFilter>);
 
-/// Runtime filters of joins within the subplans, which are different ones but have the same keys.
+type Bounds<'p> = (&'p Arc<RankBound>, &'p Arc<RankBound>);
+
+/// What operators within the subplans tell scans, which is not the same value but says the same.
 #[derive(Default)]
 struct Pairs<'p> {
+    /// Keys of joins.
     filters: Vec<Filters<'p>>,
+    /// Limits of sorts.
+    bounds: Vec<Bounds<'p>>,
 }
 
 impl<'p> Pairs<'p> {
@@ -118,6 +123,7 @@ impl<'p> Pairs<'p> {
             return windows(one.window_expr(), other.window_expr());
         }
         if let Some((one, other)) = pair::<WindowTopExec>(one, other) {
+            self.bounds.extend(one.bound().zip(other.bound()));
             return one.first() == other.first();
         }
         if let Some((one, other)) = pair::<WindowAggExec>(one, other) {
@@ -130,7 +136,21 @@ impl<'p> Pairs<'p> {
     }
 
     fn scans(&self, one: &PlacedScanExec, other: &PlacedScanExec) -> bool {
-        one.reads_what(other) && self.filters_agree(one.runtime_filters(), other.runtime_filters())
+        one.reads_what(other)
+            && self.filters_agree(one.runtime_filters(), other.runtime_filters())
+            && self.bounds_agree(one.bound(), other.bound())
+    }
+
+    /// Whether rows are left out beyond the same rows.
+    fn bounds_agree(&self, one: Option<&BoundColumn>, other: Option<&BoundColumn>) -> bool {
+        let (one, other) = match (one, other) {
+            (Some(one), Some(other)) => (one, other),
+            (one, other) => return one.is_none() && other.is_none(),
+        };
+        let within =
+            |(x, y): &Bounds<'_>| Arc::ptr_eq(x, &one.bound) && Arc::ptr_eq(y, &other.bound);
+        (one.column, one.options) == (other.column, other.options)
+            && (Arc::ptr_eq(&one.bound, &other.bound) || self.bounds.iter().any(within))
     }
 
     /// Whether columns are filtered by the same keys.

@@ -3,6 +3,7 @@
 use crate::common::Numbers;
 use crate::common::both::Both;
 use crate::running_windows::rows;
+use arrow::util::pretty::pretty_format_batches;
 use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::collect;
@@ -70,6 +71,47 @@ fn the_first_rows_of_a_large_table_are_those_of_a_full_sort() {
         assert!(ran.rows.is_ok(), "{sql}: {:?}", ran.rows);
         let drops = ran.plan.contains("WindowTopExec");
         assert!(drops || limit == 0, "{sql}\n{}", ran.plan);
+    }
+}
+
+#[test]
+fn a_limit_bounds_its_own_scan_in_its_own_execution_only() {
+    let mut numbers = Numbers::of_this_run();
+    let both = Both::new().table("rows", &[rows(150_000, 9, &mut numbers)]);
+    let first = |key: &str| format!("(SELECT id, f, n FROM rows ORDER BY {key}, id LIMIT 9)");
+    let sums = "sum(id), count(n), min(f), max(f)";
+    let (up, down) = (first("n"), first("n DESC NULLS LAST"));
+    for sql in [
+        format!("SELECT {sums} FROM {up} UNION ALL SELECT {sums} FROM {down}"),
+        format!("SELECT {sums} FROM {up} UNION ALL SELECT {sums} FROM {up}"),
+        format!("SELECT {sums} FROM {down} UNION ALL SELECT {sums} FROM rows"),
+        format!("WITH a AS (SELECT {sums} FROM {up} GROUP BY id) SELECT * FROM a, a AS b"),
+        format!("SELECT a.id, b.id, b.n FROM {up} AS a JOIN {down} AS b ON a.n < b.n"),
+        "SELECT id FROM rows WHERE f > 0.1 ORDER BY n DESC, id LIMIT 5".to_owned(),
+    ] {
+        let ran = both.same(&sql);
+        assert!(ran.rows.is_ok(), "{sql}: {:?}", ran.rows);
+        let is_bounded = ran.plan.contains("up to the limit of a sort by n");
+        assert!(is_bounded, "{sql}\n{}", ran.plan);
+        let planned = both.ours.plan("bounded", &sql).unwrap();
+        let run = || {
+            let ran = both.ours.execute("bounded", &planned, &|| false).unwrap();
+            let mut rows: Vec<String> = pretty_format_batches(&ran.batches)
+                .unwrap()
+                .to_string()
+                .lines()
+                .map(str::to_owned)
+                .collect();
+            rows.sort_unstable();
+            rows
+        };
+        let once = run();
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (0..3).map(|_| scope.spawn(run)).collect();
+            for other in others {
+                assert_eq!(other.join().unwrap(), once, "{sql}");
+            }
+        });
     }
 }
 

@@ -30,6 +30,13 @@ impl Best {
         }
     }
 
+    /// The last rank that `group` keeps, once it has as many as it may.
+    pub fn last(&self, group: usize) -> Option<u64> {
+        let is_full = *self.counts.get(group)? as usize == self.keep;
+        let last = self.ranks.get(group * self.keep).copied();
+        last.filter(|_| is_full)
+    }
+
     /// Takes a rank of `group` into account; false if it is worse than `keep` others.
     pub fn admit(&mut self, group: usize, rank: u64) -> bool {
         let heap = &mut self.ranks[group * self.keep..(group + 1) * self.keep];

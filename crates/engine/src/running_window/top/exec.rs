@@ -4,6 +4,7 @@ use super::best::Best;
 use crate::bigjoin::{Groups, can_group};
 use crate::breakdown::guarded;
 use crate::ranks::{has_ranks, ranks};
+use crate::scan::{LastRank, RankBound};
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::{BatchCoalescer, filter_record_batch};
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -68,6 +69,8 @@ impl First {
 pub(crate) struct WindowTopExec {
     input: Arc<dyn ExecutionPlan>,
     first: First,
+    /// Tells a scan below which rows are not needed any more.
+    bound: Option<Arc<RankBound>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -76,12 +79,28 @@ impl WindowTopExec {
         Self {
             input,
             first,
+            bound: None,
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
 
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        Arc::new(Self::new(input, self.first.clone()))
+        let mut top = Self::new(input, self.first.clone());
+        top.bound.clone_from(&self.bound);
+        Arc::new(top)
+    }
+
+    /// The same over an input with a scan that leaves out rows beyond `bound`. There must be only
+    /// one window.
+    pub fn with_bound(mut self, input: Arc<dyn ExecutionPlan>, bound: Arc<RankBound>) -> Self {
+        debug_assert!(self.first.partition.is_empty());
+        (self.input, self.bound) = (input, Some(bound));
+        self
+    }
+
+    /// What tells a scan below which rows are not needed any more.
+    pub fn bound(&self) -> Option<&Arc<RankBound>> {
+        self.bound.as_ref()
     }
 
     /// What it keeps.
@@ -146,6 +165,7 @@ impl ExecutionPlan for WindowTopExec {
             first: self.first.clone(),
             groups: (!types.is_empty()).then(|| Groups::new(types)),
             best: Best::new(self.first.keep),
+            last: self.bound.as_ref().map(|bound| bound.run(&context)),
             seen: 0,
             kept: 0,
             reservation: MemoryConsumer::new(self.name()).register(context.memory_pool()),
@@ -226,6 +246,8 @@ struct Top {
     /// None if all rows are of one window.
     groups: Option<Groups>,
     best: Best,
+    /// The last rank that any partition needs, if there is one window and a scan wants to know.
+    last: Option<Arc<LastRank>>,
     seen: usize,
     kept: usize,
     reservation: MemoryReservation,
@@ -257,6 +279,9 @@ impl Top {
         let rows_and_ranks = groups.into_iter().zip(ranks);
         let kept = rows_and_ranks.map(|(group, rank)| Some(self.best.admit(group, rank)));
         let kept: BooleanArray = kept.collect();
+        if let Some((last, rank)) = self.last.as_ref().zip(self.best.last(0)) {
+            last.lower(rank);
+        }
         self.seen += rows;
         self.kept += kept.true_count();
         self.look_at_worth();

@@ -3,13 +3,15 @@
 use super::super::exec::RunningWindowExec;
 use super::exec::{First, WindowTopExec};
 use crate::breakdown::caught;
-use crate::scan::PlacedScanExec;
+use crate::origin::unchanged;
+use crate::scan::{BoundColumn, PlacedScanExec};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_expr::split_conjunction;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
@@ -78,7 +80,47 @@ fn below_limit(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if !reads_many_rows(input) || !first.is_supported(input.as_ref())? {
         return Ok(None);
     }
-    Ok(Some(Arc::new(WindowTopExec::new(Arc::clone(input), first))))
+    let column = first.order.expr.downcast_ref::<Column>();
+    let bound = column.map(|column| BoundColumn {
+        column: column.index(),
+        options: first.order.options,
+        bound: Arc::default(),
+    });
+    let mut top = WindowTopExec::new(Arc::clone(input), first);
+    if let Some(bound) = bound
+        && let Some(input) = bounded(input, &bound)?
+    {
+        top = top.with_bound(input, bound.bound);
+    }
+    Ok(Some(Arc::new(top)))
+}
+
+/// `plan` with a scan that leaves out rows beyond `bound`, whose column is one of the plan's.
+///
+/// `None` if rows with other values may come out, or others the next time.
+fn bounded(
+    plan: &Arc<dyn ExecutionPlan>,
+    bound: &BoundColumn,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
+        let scan = scan.with_bound(bound.clone());
+        return Ok(scan.map(|scan| Arc::new(scan) as _));
+    }
+    let passes = match plan.downcast_ref::<FilterExec>() {
+        Some(filter) => filter.fetch().is_none() && !is_volatile(filter.predicate()),
+        None => plan.is::<ProjectionExec>() || plan.is::<RepartitionExec>(),
+    };
+    let Some((input, column)) = unchanged(plan, bound.column).filter(|_| passes) else {
+        return Ok(None);
+    };
+    let input = bounded(
+        input,
+        &BoundColumn {
+            column,
+            ..bound.clone()
+        },
+    )?;
+    input.map(|input| over(plan, input)).transpose()
 }
 
 /// Whether the rows come from a large table.
