@@ -20,9 +20,51 @@ pub(super) struct Pattern {
     /// What a string ends with, after the last `%`.
     suffix: Box<[u8]>,
     /// The texts in between, in order.
-    texts: Vec<Finder<'static>>,
+    texts: Vec<Text>,
     /// Number of the longest of them.
     longest: usize,
+}
+
+/// A text to search for.
+#[derive(Debug, Clone)]
+struct Text {
+    finder: Finder<'static>,
+    /// Its bytes as a number and those that they take up, if it fits into a view.
+    inline: Option<(u128, u128)>,
+}
+
+impl Text {
+    fn new(text: &str) -> Self {
+        let fits = text.len() <= MAX_INLINE_VIEW_LEN as usize;
+        let mut bytes = [0; 16];
+        if fits {
+            bytes[..text.len()].copy_from_slice(text.as_bytes());
+        }
+        let mask = (1 << (8 * text.len().min(15))) - 1;
+        Text {
+            finder: Finder::new(text.as_bytes()).into_owned(),
+            inline: fits.then(|| (u128::from_le_bytes(bytes), mask)),
+        }
+    }
+
+    fn length(&self) -> usize {
+        self.finder.needle().len()
+    }
+
+    /// Where the text is in the bytes of a number from `start` to `end`, of which there are too few
+    /// for a `Finder` to be quick.
+    fn find_inline(&self, bytes: u128, start: usize, end: usize) -> Option<usize> {
+        let (text, mask) = self.inline?;
+        let last = end.checked_sub(self.length())?;
+        let mut rest = bytes >> (8 * start);
+        for at in start..=last {
+            if rest & mask == text {
+                return Some(at);
+            }
+            rest >>= 8;
+        }
+        None
+    }
 }
 
 impl Pattern {
@@ -35,11 +77,9 @@ impl Pattern {
         let (prefix, rest) = like.split_once('%')?;
         let (middle, suffix) = rest.rsplit_once('%')?;
         let texts = middle.split('%').filter(|text| !text.is_empty());
-        let texts: Vec<_> = texts
-            .map(|text| Finder::new(text.as_bytes()).into_owned())
-            .collect();
+        let texts: Vec<_> = texts.map(Text::new).collect();
         let by_length = texts.iter().enumerate();
-        let (longest, _) = by_length.max_by_key(|(_, text)| text.needle().len())?;
+        let (longest, _) = by_length.max_by_key(|(_, text)| text.length())?;
         Some(Pattern {
             prefix: prefix.as_bytes().into(),
             suffix: suffix.as_bytes().into(),
@@ -87,7 +127,7 @@ impl Pattern {
             let view = ByteView::from(views[row]);
             let length = view.length as usize;
             let matches = match view.length <= MAX_INLINE_VIEW_LEN {
-                true => self.matches(&views[row].to_le_bytes()[4..4 + length]),
+                true => self.matches_inline(views[row] >> 32, length),
                 false => search.matches(view.offset as usize, view.offset as usize + length),
             };
             matches != negated
@@ -96,16 +136,44 @@ impl Pattern {
 
     /// Whether one string matches.
     fn matches(&self, text: &[u8]) -> bool {
-        let rest = text.strip_prefix(&*self.prefix);
-        let Some(mut rest) = rest.and_then(|rest| rest.strip_suffix(&*self.suffix)) else {
+        let Some(mut rest) = self.inner(text) else {
             return false;
         };
-        self.texts.iter().all(|text| match text.find(rest) {
+        self.texts.iter().all(|text| match text.finder.find(rest) {
             Some(at) => {
-                rest = &rest[at + text.needle().len()..];
+                rest = &rest[at + text.length()..];
                 true
             }
             None => false,
+        })
+    }
+
+    /// A string between the prefix and the suffix; `None` if it does not have them.
+    fn inner<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
+        // An empty box has no memory at its address, and the C library compares no bytes there with
+        // an instruction that then takes a hundred times as long (measured on Zen 5).
+        let rest = match self.prefix.is_empty() {
+            true => text,
+            false => text.strip_prefix(&*self.prefix)?,
+        };
+        match self.suffix.is_empty() {
+            true => Some(rest),
+            false => rest.strip_suffix(&*self.suffix),
+        }
+    }
+
+    /// Whether a string matches that is the first bytes of a number.
+    fn matches_inline(&self, bytes: u128, length: usize) -> bool {
+        let text = bytes.to_le_bytes();
+        let Some(inner) = self.inner(&text[..length]) else {
+            return false;
+        };
+        let mut start = self.prefix.len();
+        let end = start + inner.len();
+        self.texts.iter().all(|text| {
+            let at = text.find_inline(bytes, start, end);
+            start = at.map_or(start, |at| at + text.length());
+            at.is_some()
         })
     }
 }
@@ -156,12 +224,12 @@ impl<'a> Search<'a> {
         search
     }
 
-    fn longest(&self) -> &'a Finder<'static> {
+    fn longest(&self) -> &'a Text {
         &self.pattern.texts[self.pattern.longest]
     }
 
     fn find(&mut self, start: usize) {
-        let found = self.longest().find(&self.bytes[start..]);
+        let found = self.longest().finder.find(&self.bytes[start..]);
         self.next = found.map(|at| start + at);
     }
 
@@ -170,7 +238,7 @@ impl<'a> Search<'a> {
         if self.next.is_some_and(|next| next < start) {
             self.find(start);
         }
-        let length = self.longest().needle().len();
+        let length = self.longest().length();
         let is_here = self.next.is_some_and(|next| next + length <= end);
         is_here && self.pattern.matches(&self.bytes[start..end])
     }
@@ -260,7 +328,7 @@ mod tests {
     proptest! {
         #[test]
         fn rows_match_as_with_the_kernel_of_arrow(
-            strings in prop::collection::vec(prop::option::of("[abé]{0,3}|[abé]{9,30}"), 1..60),
+            strings in prop::collection::vec(prop::option::of("[abé]{0,12}|[abé]{9,30}"), 1..60),
             rows in prop::collection::vec(any::<u32>(), 0..40),
             text in "[abé]{0,2}%[abé]{0,3}%{0,2}[abé]{0,2}%[abé]{0,2}",
         ) {
