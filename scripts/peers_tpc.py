@@ -135,20 +135,23 @@ def data_of(benchmark, options, folder):
 def measure(benchmark, options, duckdb):
     """Times by engine and query, a list for each round; "execution" are those of Tierloom's plans."""
     texts = texts_of(benchmark, options)
-    with tempfile.TemporaryDirectory(prefix="peers-tpc-") as folder:
-        connection = load(duckdb, data_of(benchmark, options, folder))
-    connection.execute(f"set threads = {options.threads}")
     kinds = ["tierloom", "execution", *options.others]
     times = {kind: {query: [[] for _ in range(options.rounds)] for query in texts} for kind in kinds}
-    for number in range(options.rounds):
-        print(f"{benchmark}: round {number + 1} of {options.rounds}", file=sys.stderr)
-        for engine, query, from_text, executed in tierloom(benchmark, options, texts):
-            times[engine][query][number] += from_text
-            if engine == "tierloom":
-                times["execution"][query][number] += executed
-        for query, text in texts.items() if "duckdb" in options.others else ():
-            times["duckdb"][query][number] += duckdb_times(connection, text, options.repeat)
-    connection.close()
+    with tempfile.TemporaryDirectory(prefix="peers-tpc-") as folder:
+        data = data_of(benchmark, options, folder)
+        for number in range(options.rounds):
+            print(f"{benchmark}: round {number + 1} of {options.rounds}", file=sys.stderr)
+            for engine, query, from_text, executed in tierloom(benchmark, options, texts):
+                times[engine][query][number] += from_text
+                if engine == "tierloom":
+                    times["execution"][query][number] += executed
+            if "duckdb" not in options.others:
+                continue
+            # Its tables would take the memory that the others need if they stayed loaded.
+            with load(duckdb, data) as connection:
+                connection.execute(f"set threads = {options.threads}")
+                for query, text in texts.items():
+                    times["duckdb"][query][number] += duckdb_times(connection, text, options.repeat)
     return times
 
 
