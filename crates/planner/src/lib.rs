@@ -20,7 +20,10 @@ use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::file_format::format_as_file_type;
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::planner::{
+    ContextProvider, ExprPlanner, RelationPlanner, TypePlanner,
+};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::var_provider::{VarType, is_system_variables};
 use datafusion::logical_expr::{
@@ -81,16 +84,12 @@ pub fn logical_plan<'a>(
     Box::pin(async move {
         let mentions = Mentions::of(sql, &statement);
         let tables = Tables::of(state, names, mentions.as_ref()).await?;
-        if !tables.narrowed {
-            return tables.plan(statement);
-        }
         match tables.plan(statement) {
-            Ok(plan) => widened(plan),
-            // Errors name the columns that there are, so they come from whole tables.
-            Err(_) => {
-                let statement = tierloom_corrections::statement(state, sql)?;
-                Tables::of(state, names, None).await?.plan(statement)
-            }
+            Ok(plan) if tables.narrowed => widened(plan),
+            Ok(plan) => Ok(plan),
+            // Errors name the columns that there are, so they come from whole tables; a type may be
+            // one that only the session knows.
+            Err(_) => whole_plan(state, tierloom_corrections::statement(state, sql)?).await,
         }
     })
 }
@@ -102,7 +101,12 @@ pub fn logical_plan<'a>(
 pub fn whole_plan(state: &SessionState, statement: Statement) -> Planning<'_> {
     Box::pin(async move {
         let names = state.resolve_table_references(&statement)?;
-        Tables::of(state, &names, None).await?.plan(statement)
+        let mut tables = Tables::of(state, &names, None).await?;
+        // A session gives it away in no other way. This copies the session's functions, so it is
+        // not done for every statement.
+        let mut copy = SessionStateBuilder::new_from_existing(state.clone());
+        tables.types = copy.type_planner().take();
+        tables.plan(statement)
     })
 }
 
@@ -114,6 +118,8 @@ pub fn whole_plan(state: &SessionState, statement: Statement) -> Planning<'_> {
 struct Tables<'s> {
     state: &'s SessionState,
     sources: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
+    /// Knows types that DataFusion does not.
+    types: Option<Arc<dyn TypePlanner>>,
     /// Whether a table has fewer columns than in the catalog.
     narrowed: bool,
 }
@@ -146,6 +152,7 @@ impl<'s> Tables<'s> {
         Ok(Tables {
             state,
             sources,
+            types: None,
             narrowed,
         })
     }
@@ -229,6 +236,10 @@ impl ContextProvider for Tables<'_> {
 
     fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
         self.state.relation_planners()
+    }
+
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        self.types.clone()
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
