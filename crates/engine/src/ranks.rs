@@ -71,10 +71,15 @@ fn signed(value: i64) -> u64 {
 }
 
 /// The order of `f64::total_cmp`, which sorts have.
-pub(crate) fn float(value: f64) -> u64 {
+fn float(value: f64) -> u64 {
     let bits = value.to_bits();
     // Negative values run backwards.
     bits ^ if bits >> 63 == 1 { u64::MAX } else { 1 << 63 }
+}
+
+/// The number of this rank, see [`float`].
+pub(crate) fn float_of(rank: u64) -> f64 {
+    f64::from_bits(rank ^ if rank >> 63 == 1 { 1 << 63 } else { u64::MAX })
 }
 
 fn first_bytes(value: &str) -> u64 {
@@ -90,6 +95,21 @@ mod tests {
     use arrow::array::{Decimal128Array, Float64Array, Int16Array, StringViewArray};
     use arrow::compute::sort_to_indices;
     use std::sync::Arc;
+
+    #[test]
+    fn a_rank_of_a_number_is_that_of_no_other() {
+        for number in [
+            -0.0,
+            0.0,
+            f64::NAN,
+            -f64::NAN,
+            f64::NEG_INFINITY,
+            1.5,
+            -1e-310,
+        ] {
+            assert_eq!(float_of(float(number)).to_bits(), number.to_bits());
+        }
+    }
 
     #[test]
     fn ranks_never_fall_in_the_order_of_a_sort() {

@@ -405,10 +405,21 @@ fn value(kind: MeasureKind, place: Words, words: &[i64]) -> Option<i128> {
         return None;
     }
     Some(if place.wide {
-        (i128::from(words[place.at + 1]) << 64) | i128::from(words[place.at] as u64)
+        wide(words, place.at)
     } else {
         i128::from(words[place.at])
     })
+}
+
+/// The 128 bits of two words.
+fn wide(words: &[i64], at: usize) -> i128 {
+    (i128::from(words[at + 1]) << 64) | i128::from(words[at] as u64)
+}
+
+/// Adds to the 128 bits of two words.
+pub(crate) fn add_wide(words: &mut [i64], at: usize, value: i128) {
+    let sum = wide(words, at).wrapping_add(value);
+    (words[at], words[at + 1]) = (sum as i64, (sum >> 64) as i64);
 }
 
 fn join(kinds: &[MeasureKind], layout: &Layout, into: &mut [i64], from: &[i64]) {
@@ -419,11 +430,7 @@ fn join(kinds: &[MeasureKind], layout: &Layout, into: &mut [i64], from: &[i64]) 
             MeasureKind::Min => into[at] = into[at].min(from[at]),
             MeasureKind::Max => into[at] = into[at].max(from[at]),
             MeasureKind::Sum | MeasureKind::Count if place.wide => {
-                let (low, carry) = (into[at] as u64).overflowing_add(from[at] as u64);
-                into[at] = low as i64;
-                into[at + 1] = into[at + 1]
-                    .wrapping_add(from[at + 1])
-                    .wrapping_add(i64::from(carry));
+                add_wide(into, at, wide(from, at));
             }
             MeasureKind::Sum | MeasureKind::Count => into[at] = into[at].wrapping_add(from[at]),
         }

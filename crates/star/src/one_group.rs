@@ -3,7 +3,7 @@
 //! The values of a vector are combined in registers and added to the group once. Rows of several
 //! groups go through memory one by one, where each addition waits for the last one.
 
-use crate::groups::Words;
+use crate::groups::{Words, add_wide};
 use crate::plan::MeasureKind;
 
 /// Number of accumulators in registers, which do not wait for one another.
@@ -72,12 +72,6 @@ fn wide_sum(values: &[i64]) -> i128 {
         low += value & 0xffff_ffff;
     }
     (i128::from(high) << 32) + i128::from(low)
-}
-
-fn add_wide(words: &mut [i64], at: usize, value: i128) {
-    let word = (i128::from(words[at + 1]) << 64) | i128::from(words[at] as u64);
-    let sum = word.wrapping_add(value);
-    (words[at], words[at + 1]) = (sum as i64, (sum >> 64) as i64);
 }
 
 #[cfg(test)]

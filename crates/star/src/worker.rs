@@ -6,7 +6,7 @@
 
 use crate::Expr;
 use crate::cost::{MAX_DENSE, Order, best_order};
-use crate::groups::{Groups, Words};
+use crate::groups::{Groups, Words, add_wide};
 use crate::one_group;
 use crate::plan::{GroupMap, Measure, MeasureKind, PlanError, StarPlan, Test};
 use std::ops::Range;
@@ -480,7 +480,7 @@ fn add_rows(words: &mut [i64], place: Words, kind: MeasureKind, offsets: &[u32],
     let rows = rows.map(|(offset, value)| (*offset as usize + place.at, *value));
     match kind {
         MeasureKind::Count => rows.for_each(|(at, _)| words[at] += 1),
-        MeasureKind::Sum if place.wide => rows.for_each(|(at, v)| add_wide(words, at, v)),
+        MeasureKind::Sum if place.wide => rows.for_each(|(at, v)| add_wide(words, at, v.into())),
         MeasureKind::Sum => rows.for_each(|(at, v)| words[at] = words[at].wrapping_add(v)),
         MeasureKind::Min => rows.for_each(|(at, v)| words[at] = words[at].min(v)),
         MeasureKind::Max => rows.for_each(|(at, v)| words[at] = words[at].max(v)),
@@ -496,18 +496,11 @@ fn add_counting_row(words: &mut [i64], place: Words, kind: MeasureKind, offset: 
     let at = offset + place.at;
     match kind {
         MeasureKind::Count => words[at] += 1,
-        MeasureKind::Sum if place.wide => add_wide(words, at, value),
+        MeasureKind::Sum if place.wide => add_wide(words, at, value.into()),
         MeasureKind::Sum => words[at] = words[at].wrapping_add(value),
         MeasureKind::Min => words[at] = words[at].min(value),
         MeasureKind::Max => words[at] = words[at].max(value),
     }
-}
-
-fn add_wide(words: &mut [i64], at: usize, value: i64) {
-    let (low, carry) = (words[at] as u64).overflowing_add(value as u64);
-    words[at] = low as i64;
-    // Sign extension of the 64-bit value, plus the carry of the low word.
-    words[at + 1] += i64::from(value < 0).wrapping_neg() + i64::from(carry);
 }
 
 fn add(keys: &mut [u64], radix: u64, ordinals: impl Iterator<Item = u64>) {

@@ -1,7 +1,8 @@
 //! How far down an order rows are still asked for, from the operator that keeps the first ones.
 
+use super::patience::Patience;
 use super::per_execution::PerExecution;
-use crate::ranks::{float, ranks};
+use crate::ranks::{float_of, ranks};
 use crate::table::PlacedTable;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::SortOptions;
@@ -11,12 +12,6 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Consecutive morsels of which most rows were asked for, after which few morsels are looked at.
-const MOST_IN_VAIN: u32 = 8;
-
-/// One in so many morsels, which is looked at nevertheless.
-const SAMPLED: u32 = 8;
 
 /// Rows of a morsel, in percent, from which all of them are returned: reading a part costs more.
 const MOST_KEPT_PERCENT: usize = 25;
@@ -71,8 +66,7 @@ pub(crate) struct BoundColumn {
 pub(super) struct Bounded {
     of: BoundColumn,
     last: Arc<LastRank>,
-    /// Consecutive morsels of which most rows were kept.
-    in_vain: u32,
+    patience: Patience,
 }
 
 impl Bounded {
@@ -80,7 +74,7 @@ impl Bounded {
         Bounded {
             of: of.clone(),
             last: of.bound.run(context),
-            in_vain: 0,
+            patience: Patience::default(),
         }
     }
 
@@ -97,11 +91,7 @@ impl Bounded {
     ) -> Result<Option<Vec<u32>>> {
         let last = self.last.get();
         let candidates = kept.as_ref().map_or(len, Vec::len);
-        if last == u64::MAX || candidates == 0 {
-            return Ok(kept);
-        }
-        if self.in_vain >= MOST_IN_VAIN && !self.in_vain.is_multiple_of(SAMPLED) {
-            self.in_vain = self.in_vain.saturating_add(1);
+        if last == u64::MAX || candidates == 0 || !self.patience.looks() {
             return Ok(kept);
         }
         let column = &table.columns()[self.of.column];
@@ -111,11 +101,11 @@ impl Bounded {
         };
         let values = values.map_err(|error| DataFusionError::External(Box::new(error)))?;
         let found = up_to(&values, self.of.options, last)?;
-        if found.len() * 100 > candidates * MOST_KEPT_PERCENT {
-            self.in_vain = self.in_vain.saturating_add(1);
+        let are_few = found.len() * 100 <= candidates * MOST_KEPT_PERCENT;
+        self.patience.saw(are_few);
+        if !are_few {
             return Ok(kept);
         }
-        self.in_vain = 0;
         Ok(Some(match kept {
             Some(kept) => found.into_iter().map(|at| kept[at as usize]).collect(),
             None => found,
@@ -133,7 +123,7 @@ fn up_to(values: &ArrayRef, options: SortOptions, last: u64) -> Result<Vec<u32>>
         && floats.null_count() == 0
     {
         let last = if options.descending { !last } else { last };
-        let last = of_rank(last);
+        let last = float_of(last);
         let values = floats.values();
         // Both zeros are kept, and whatever is no number.
         return Ok(if options.descending {
@@ -156,13 +146,6 @@ fn positions<T: Copy>(values: &[T], keep: impl Fn(T) -> bool) -> Vec<u32> {
         found.extend(kept.map(|(i, _)| (at * 64 + i) as u32));
     }
     found
-}
-
-/// The number with this rank in ascending order.
-fn of_rank(rank: u64) -> f64 {
-    let number = f64::from_bits(rank ^ if rank >> 63 == 1 { 1 << 63 } else { u64::MAX });
-    debug_assert_eq!(float(number), rank);
-    number
 }
 
 #[cfg(test)]
@@ -210,8 +193,8 @@ mod tests {
             let worse = found.iter().filter(|at| ranks[**at as usize] > last);
             for at in worse {
                 let value = values.as_primitive_opt::<Float64Type>().unwrap().value(*at as usize);
-                prop_assert!(value.is_nan() || value == 0.0 || of_rank(last).is_nan()
-                    || of_rank(!last).is_nan(), "{value}");
+                prop_assert!(value.is_nan() || value == 0.0 || float_of(last).is_nan()
+                    || float_of(!last).is_nan(), "{value}");
             }
         }
     }

@@ -8,11 +8,13 @@ mod bound;
 mod code_filter;
 mod keys;
 mod morsels;
+mod patience;
 mod per_execution;
 mod runtime;
 
 use crate::breakdown::{broke_down, caught};
 use crate::table::PlacedTable;
+use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, SchemaRef};
 use bound::Bounded;
 pub(crate) use bound::{BoundColumn, LastRank, RankBound};
@@ -38,6 +40,7 @@ use datafusion::physical_plan::{
 use futures::{FutureExt, StreamExt};
 pub(crate) use keys::{KeyCollector, Keys};
 use morsels::Morsels;
+use patience::Patience;
 pub(crate) use runtime::{ExecutionKeys, RuntimeFilter};
 use std::fmt;
 use std::sync::atomic::AtomicUsize;
@@ -194,14 +197,27 @@ impl PlacedScanExec {
         self.bound.as_ref()
     }
 
-    /// A scan that leaves out rows beyond `bound`; its column is an index of the output.
+    /// A scan that leaves out rows beyond `bound` in an order of the column at `index` of the
+    /// output.
     ///
     /// `None` if it has a bound or a limit.
-    pub(crate) fn with_bound(&self, bound: BoundColumn) -> Option<Self> {
-        let column = *self.projection.get(bound.column)?;
+    pub(crate) fn with_bound(
+        &self,
+        index: usize,
+        options: SortOptions,
+        bound: &Arc<RankBound>,
+    ) -> Option<Self> {
+        let column = *self.projection.get(index)?;
+        if self.bound.is_some() || self.is_limited() {
+            return None;
+        }
         let mut scan = self.with_filters(Arc::clone(&self.filters));
-        scan.bound = Some(BoundColumn { column, ..bound });
-        (self.bound.is_none() && !self.is_limited()).then_some(scan)
+        scan.bound = Some(BoundColumn {
+            column,
+            options,
+            bound: Arc::clone(bound),
+        });
+        Some(scan)
     }
 
     /// A scan that may leave out rows for which a predicate does not hold; `None` if none can be
@@ -323,7 +339,7 @@ impl ExecutionPlan for PlacedScanExec {
             filters: self.filters.to_vec(),
             awaited: awaited.clone(),
             bound: self.bound.as_ref().map(|of| Bounded::new(of, &context)),
-            in_vain: 0,
+            patience: Patience::default(),
             rows_scanned: MetricBuilder::new(&self.metrics).counter(ROWS_SCANNED, partition),
             rows_skipped: MetricBuilder::new(&self.metrics).counter(ROWS_SKIPPED, partition),
             metrics: BaselineMetrics::new(&self.metrics, partition),

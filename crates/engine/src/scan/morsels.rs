@@ -2,6 +2,7 @@
 
 use super::bound::Bounded;
 use super::code_filter::{CodeFilter, kept_positions};
+use super::patience::Patience;
 use super::runtime::ExecutionKeys;
 use crate::EngineError;
 use crate::coded::zones_of;
@@ -15,12 +16,6 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, Count};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Consecutive morsels returned whole after which a partition evaluates the codes of few morsels.
-const MOST_IN_VAIN: u32 = 8;
-
-/// One in so many morsels, whose codes are evaluated nevertheless: rows that pass may lie together.
-const SAMPLED: u32 = 8;
 
 /// Morsels without a result that a partition processes before it returns an empty batch.
 const MOST_WITHOUT_ROWS: u32 = 64;
@@ -38,8 +33,8 @@ pub(super) struct Morsels {
     pub awaited: Vec<(usize, Arc<ExecutionKeys>)>,
     /// Leaves out rows that a sort with a limit above does not ask for.
     pub bound: Option<Bounded>,
-    /// Consecutive morsels that were returned whole because too many rows passed.
-    pub in_vain: u32,
+    /// Whether the codes of a morsel are evaluated.
+    pub patience: Patience,
     pub rows_scanned: Count,
     pub rows_skipped: Count,
     pub metrics: BaselineMetrics,
@@ -115,15 +110,11 @@ impl Morsels {
         if self.filters.is_empty() {
             return None;
         }
-        if self.in_vain >= MOST_IN_VAIN && !self.in_vain.is_multiple_of(SAMPLED) {
-            self.in_vain = self.in_vain.saturating_add(1);
+        if !self.patience.looks() {
             return None;
         }
         let kept = kept_positions(&self.filters, &self.table, start..start + len);
-        self.in_vain = match kept {
-            Some(_) => 0,
-            None => self.in_vain.saturating_add(1),
-        };
+        self.patience.saw(kept.is_some());
         kept
     }
 
@@ -133,7 +124,7 @@ impl Morsels {
             table,
             filters,
             awaited,
-            in_vain,
+            patience,
             ..
         } = self;
         awaited.retain(|(column, run)| {
@@ -141,7 +132,7 @@ impl Morsels {
             if known && let Some(filter) = run.filter(table, *column) {
                 filters.push(filter);
                 filters.sort_by(|a, b| a.share().total_cmp(&b.share()));
-                *in_vain = 0;
+                *patience = Patience::default();
             }
             !known
         });

@@ -147,10 +147,8 @@ impl<'p> Pairs<'p> {
             (Some(one), Some(other)) => (one, other),
             (one, other) => return one.is_none() && other.is_none(),
         };
-        let within =
-            |(x, y): &Bounds<'_>| Arc::ptr_eq(x, &one.bound) && Arc::ptr_eq(y, &other.bound);
         (one.column, one.options) == (other.column, other.options)
-            && (Arc::ptr_eq(&one.bound, &other.bound) || self.bounds.iter().any(within))
+            && agree(&self.bounds, &one.bound, &other.bound)
     }
 
     /// Whether columns are filtered by the same keys.
@@ -159,16 +157,18 @@ impl<'p> Pairs<'p> {
         filters: &[(usize, Arc<RuntimeFilter>)],
         others: &[(usize, Arc<RuntimeFilter>)],
     ) -> bool {
-        let pairs = |a: &Arc<RuntimeFilter>, b: &Arc<RuntimeFilter>| {
-            let within = |(x, y): &Filters<'_>| Arc::ptr_eq(x, a) && Arc::ptr_eq(y, b);
-            Arc::ptr_eq(a, b) || self.filters.iter().any(within)
-        };
         let has_partner = |(column, filter): &(usize, Arc<RuntimeFilter>)| {
             let mut others = others.iter();
-            others.any(|(of, other)| of == column && pairs(filter, other))
+            others.any(|(of, other)| of == column && agree(&self.filters, filter, other))
         };
         filters.len() == others.len() && filters.iter().all(has_partner)
     }
+}
+
+/// Whether two values are the same or known to say the same.
+fn agree<T>(pairs: &[(&Arc<T>, &Arc<T>)], one: &Arc<T>, other: &Arc<T>) -> bool {
+    let mut pairs = pairs.iter();
+    Arc::ptr_eq(one, other) || pairs.any(|(a, b)| Arc::ptr_eq(a, one) && Arc::ptr_eq(b, other))
 }
 
 fn is<T: ExecutionPlan>(plan: &Arc<dyn ExecutionPlan>) -> bool {

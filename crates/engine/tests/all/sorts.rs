@@ -1,9 +1,8 @@
 //! Sorts by packed keys give the order that DataFusion gives.
 
 use crate::common::Numbers;
-use crate::common::both::Both;
+use crate::common::both::{self, Both};
 use crate::running_windows::rows;
-use arrow::util::pretty::pretty_format_batches;
 use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::collect;
@@ -93,18 +92,8 @@ fn a_limit_bounds_its_own_scan_in_its_own_execution_only() {
         assert!(ran.rows.is_ok(), "{sql}: {:?}", ran.rows);
         let is_bounded = ran.plan.contains("up to the limit of a sort by n");
         assert!(is_bounded, "{sql}\n{}", ran.plan);
-        let planned = both.ours.plan("bounded", &sql).unwrap();
-        let run = || {
-            let ran = both.ours.execute("bounded", &planned, &|| false).unwrap();
-            let mut rows: Vec<String> = pretty_format_batches(&ran.batches)
-                .unwrap()
-                .to_string()
-                .lines()
-                .map(str::to_owned)
-                .collect();
-            rows.sort_unstable();
-            rows
-        };
+        // The plan of the text is found in the cache from now on.
+        let run = || both::run(&both.ours, &sql).rows.unwrap();
         let once = run();
         std::thread::scope(|scope| {
             let others: Vec<_> = (0..3).map(|_| scope.spawn(run)).collect();

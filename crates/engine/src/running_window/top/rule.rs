@@ -4,7 +4,8 @@ use super::super::exec::RunningWindowExec;
 use super::exec::{First, WindowTopExec};
 use crate::breakdown::caught;
 use crate::origin::unchanged;
-use crate::scan::{BoundColumn, PlacedScanExec};
+use crate::scan::{PlacedScanExec, RankBound};
+use arrow::compute::SortOptions;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Result, ScalarValue};
@@ -80,46 +81,38 @@ fn below_limit(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if !reads_many_rows(input) || !first.is_supported(input.as_ref())? {
         return Ok(None);
     }
-    let column = first.order.expr.downcast_ref::<Column>();
-    let bound = column.map(|column| BoundColumn {
-        column: column.index(),
-        options: first.order.options,
-        bound: Arc::default(),
-    });
+    let column = first.order.expr.downcast_ref::<Column>().map(Column::index);
+    let (options, bound) = (first.order.options, Arc::default());
     let mut top = WindowTopExec::new(Arc::clone(input), first);
-    if let Some(bound) = bound
-        && let Some(input) = bounded(input, &bound)?
+    if let Some(column) = column
+        && let Some(input) = bounded(input, column, options, &bound)?
     {
-        top = top.with_bound(input, bound.bound);
+        top = top.with_bound(input, bound);
     }
     Ok(Some(Arc::new(top)))
 }
 
-/// `plan` with a scan that leaves out rows beyond `bound`, whose column is one of the plan's.
+/// `plan` with a scan that leaves out rows beyond `bound` in an order of the column `column`.
 ///
 /// `None` if rows with other values may come out, or others the next time.
 fn bounded(
     plan: &Arc<dyn ExecutionPlan>,
-    bound: &BoundColumn,
+    column: usize,
+    options: SortOptions,
+    bound: &Arc<RankBound>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
-        let scan = scan.with_bound(bound.clone());
+        let scan = scan.with_bound(column, options, bound);
         return Ok(scan.map(|scan| Arc::new(scan) as _));
     }
     let passes = match plan.downcast_ref::<FilterExec>() {
         Some(filter) => filter.fetch().is_none() && !is_volatile(filter.predicate()),
         None => plan.is::<ProjectionExec>() || plan.is::<RepartitionExec>(),
     };
-    let Some((input, column)) = unchanged(plan, bound.column).filter(|_| passes) else {
+    let Some((input, column)) = unchanged(plan, column).filter(|_| passes) else {
         return Ok(None);
     };
-    let input = bounded(
-        input,
-        &BoundColumn {
-            column,
-            ..bound.clone()
-        },
-    )?;
+    let input = bounded(input, column, options, bound)?;
     input.map(|input| over(plan, input)).transpose()
 }
 
