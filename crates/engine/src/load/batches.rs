@@ -4,14 +4,15 @@
 //!   batches ── kept as they come, column by column ──┐
 //!   as many columns at a time as there are threads:  │
 //!     prepare: read the values, choose the encoding  │  in parallel
-//!     reserve: a region of the size that this takes  │  one after the other
+//!     reserve: a region of the size that this takes  │  in schema order
 //!     place:   write codes or buffers, drop source   ┘  in parallel
 //! ```
 //! At its peak the data exists once as it came, plus the columns in work a second time. Regions are
 //! reserved in schema order, so that the columns together keep the weights of a placement.
 
-use super::encode::{self, ReadColumn};
+use super::encode::{self, Encoding, ReadColumn};
 use super::held::Held;
+use super::pipeline::pipelined;
 use super::place::ColumnPlacer;
 use crate::EngineError;
 use crate::column::PlacedColumn;
@@ -177,27 +178,18 @@ impl<'a> Collected<'a> {
         progress: &dyn Progress,
     ) -> Result<PlacedTable, EngineError> {
         let table = self.table;
-        let mut waiting = schema.fields().iter().zip(self.columns);
-        let mut placed = Vec::new();
-        loop {
-            // A wave of one column per thread bounds how many columns exist in both forms.
-            let wave: Vec<_> = waiting.by_ref().take(placer.threads()).collect();
-            if wave.is_empty() {
-                return PlacedTable::new(table, placed);
-            }
-            if progress.cancelled() {
-                return Err(WorkloadError::Cancelled.into());
-            }
-            let sources = wave
-                .into_iter()
-                .map(|(field, chunks)| ArrivedColumn {
-                    table,
-                    field,
-                    chunks,
-                })
-                .collect();
-            placed.extend(place_columns(sources, placer, placement_of)?);
-        }
+        let columns = schema.fields().iter().zip(self.columns);
+        let sources = columns
+            .map(|(field, chunks)| ArrivedColumn {
+                table,
+                field,
+                chunks,
+            })
+            .collect();
+        PlacedTable::new(
+            table,
+            place_columns(sources, placer, placement_of, progress)?,
+        )
     }
 }
 
@@ -208,52 +200,68 @@ pub(super) struct ArrivedColumn<'a> {
     pub chunks: Vec<ArrayRef>,
 }
 
-/// Encodes and places several columns in parallel.
+/// Encodes and places columns, as many at a time as there are threads, which bounds how many exist
+/// in both forms.
 pub(super) fn place_columns(
     sources: Vec<ArrivedColumn<'_>>,
     placer: &mut ColumnPlacer<'_>,
     placement_of: &dyn Fn(&str) -> Placement,
+    progress: &dyn Progress,
 ) -> Result<Vec<PlacedColumn>, EngineError> {
     let encoding = placer.encoding();
     let busy_ns = AtomicU64::new(0);
     let count = |start: Instant| {
         busy_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
     };
-    let prepared = in_parallel(sources, |source| {
-        let start = Instant::now();
-        let data_type = source.field.data_type();
-        if let Some(odd) = source.chunks.iter().find(|c| c.data_type() != data_type) {
-            return Err(EngineError::Table {
-                table: source.table.into(),
-                problem: format!(
-                    "got {} for column {}, which was announced as {data_type}",
-                    odd.data_type(),
-                    source.field.name()
-                ),
-            });
-        }
-        let (data_type, chunks) = in_known_type(data_type, source.chunks)?;
-        let chunks = chunks.into_iter().map(with_one_nan).collect();
-        let (data_type, chunks) = with_keys_for_all(&data_type, chunks)?;
-        let prepared = encode::prepare(&data_type, chunks, encoding)?;
-        count(start);
-        Ok((source.table, source.field.name(), prepared))
-    })?;
-    // In order, not in parallel: each region continues the round of weights where the last one
-    // ended.
-    let mut reserved = Vec::new();
-    for (table, column, prepared) in prepared {
-        let region = reserve(table, column, &prepared, placer, placement_of)?;
-        reserved.push((column, prepared, region));
-    }
-    let placed = in_parallel(reserved, |(column, prepared, region)| {
-        let start = Instant::now();
-        let placed = prepared.place(column, region);
-        count(start);
-        placed
-    });
+    let placed = pipelined(
+        sources,
+        placer.threads(),
+        |source| {
+            let start = Instant::now();
+            let prepared = prepared(source.field, source.chunks, source.table, encoding)?;
+            count(start);
+            Ok((source.table, source.field.name(), prepared))
+        },
+        // In order: each region continues the round of weights where the last one ended.
+        |(table, column, prepared)| {
+            if progress.cancelled() {
+                return Err(WorkloadError::Cancelled.into());
+            }
+            reserve(table, column, prepared, placer, placement_of)
+        },
+        |(_, column, prepared), region| {
+            let start = Instant::now();
+            let placed = prepared.place(column, region);
+            count(start);
+            placed
+        },
+    );
     placer.encoded(Duration::from_nanos(busy_ns.into_inner()));
     placed
+}
+
+/// Reads the values of a column and chooses its encoding.
+fn prepared(
+    field: &FieldRef,
+    chunks: Vec<ArrayRef>,
+    table: &str,
+    encoding: Encoding,
+) -> Result<ReadColumn, EngineError> {
+    let data_type = field.data_type();
+    if let Some(odd) = chunks.iter().find(|c| c.data_type() != data_type) {
+        return Err(EngineError::Table {
+            table: table.into(),
+            problem: format!(
+                "got {} for column {}, which was announced as {data_type}",
+                odd.data_type(),
+                field.name()
+            ),
+        });
+    }
+    let (data_type, chunks) = in_known_type(data_type, chunks)?;
+    let chunks = chunks.into_iter().map(with_one_nan).collect();
+    let (data_type, chunks) = with_keys_for_all(&data_type, chunks)?;
+    encode::prepare(&data_type, chunks, encoding)
 }
 
 /// Chunks in a type that DataFusion 55 computes with rightly; most columns stay as they are.

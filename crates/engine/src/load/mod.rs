@@ -5,6 +5,7 @@ mod encode;
 mod generated;
 mod held;
 mod lineorder;
+mod pipeline;
 mod place;
 mod ssb;
 mod version;

@@ -93,7 +93,7 @@ fn dimension(
                 chunks: vec![array(values)?],
             })
         })?;
-        columns.extend(place_columns(sources, placer, placement_of)?);
+        columns.extend(place_columns(sources, placer, placement_of, progress)?);
     }
     let table = PlacedTable::new(spec.name, columns)?;
     progress.advance(table.rows() as u64);

@@ -76,7 +76,10 @@ pub fn load_columns(
             return Err(WorkloadError::Cancelled.into());
         }
         let (indices, wave): (Vec<usize>, Vec<_>) = wave.into_iter().unzip();
-        for (index, column) in indices.into_iter().zip(made(table, wave, placer, check)?) {
+        for (index, column) in indices
+            .into_iter()
+            .zip(made(table, wave, placer, progress, check)?)
+        {
             placed[index] = Some(column);
         }
     }
@@ -87,6 +90,7 @@ fn made(
     table: &str,
     wave: Vec<MadeColumn<'_>>,
     placer: &mut ColumnPlacer<'_>,
+    progress: &dyn Progress,
     check: MemoryCheck<'_>,
 ) -> Result<Vec<PlacedColumn>, EngineError> {
     let mut places = Vec::new();
@@ -111,7 +115,7 @@ fn made(
         let place = places.iter().find(|(known, _)| known == name);
         place.map_or_else(Placement::kernel_default, |(_, at)| at.clone())
     };
-    place_columns(sources, placer, &placement_of)
+    place_columns(sources, placer, &placement_of, progress)
 }
 
 /// Bytes of the rows of a chunk; what it shares with a region counts too.

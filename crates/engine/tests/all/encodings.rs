@@ -308,16 +308,19 @@ fn strings_become_ranks_only_while_they_are_few_and_it_pays() {
         (65_536, true, false),
         (65_537, false, false),
     ] {
-        let word = |row: usize| {
-            let is_null = nulls && row % 50 == 49;
-            (!is_null).then(|| format!("customer no. {:>20}", row * 7 % distinct))
-        };
-        let array = StringViewArray::from_iter((0..400_000).map(word));
-        let table = loaded(&chunks(array.clone()), Encoding::Auto);
-        let what = format!("{distinct} words, nulls {nulls}");
-        assert_eq!(table.columns()[0].coded().is_some(), coded, "{what}");
-        let whole: ArrayRef = Arc::new(array);
-        assert_eq!(&read_back(&table.columns()[0], 16 * 1024), &whole, "{what}");
+        // Of a length that a view holds, and of a longer one.
+        for prefix in ["no. ", "customer no. "] {
+            let word = |row: usize| {
+                let is_null = nulls && row % 50 == 49;
+                (!is_null).then(|| format!("{prefix}{:>8}", row * 7 % distinct))
+            };
+            let array = StringViewArray::from_iter((0..400_000).map(word));
+            let table = loaded(&chunks(array.clone()), Encoding::Auto);
+            let what = format!("{distinct} words {prefix}, nulls {nulls}");
+            assert_eq!(table.columns()[0].coded().is_some(), coded, "{what}");
+            let whole: ArrayRef = Arc::new(array);
+            assert_eq!(&read_back(&table.columns()[0], 16 * 1024), &whole, "{what}");
+        }
     }
 }
 
@@ -354,6 +357,26 @@ fn strings_of_every_layout_come_back_equal() {
             assert_round_trip(&what, &chunks(StringArray::from_iter(rows.clone())));
             assert_round_trip(&what, &chunks(LargeStringArray::from_iter(rows)));
         }
+    }
+}
+
+#[test]
+fn views_of_chunks_with_and_without_long_strings_come_back_equal() {
+    let short = |row: usize| Some(format!("id{row}"));
+    let long = |row: usize| Some(format!("a string of more than 12 bytes, {row}"));
+    let some = |row: usize| (!row.is_multiple_of(3)).then(|| format!("id{row}"));
+    let parts: [&dyn Fn(usize) -> Option<String>; 3] = [&short, &long, &some];
+    for order in [[0, 1, 2], [1, 0, 1], [2, 0, 0], [0, 0, 0]] {
+        let (mut row, mut chunks) = (0, Vec::<ArrayRef>::new());
+        for part in order {
+            let rows = row..row + 40_000;
+            row = rows.end;
+            let array = StringViewArray::from_iter(rows.map(parts[part]));
+            // Not from the start of its buffer.
+            chunks.push(Arc::new(array.slice(7, 39_000)));
+        }
+        let table = assert_round_trip(&format!("{order:?}"), &chunks);
+        assert!(table.columns()[0].coded().is_none(), "too many for codes");
     }
 }
 

@@ -35,6 +35,11 @@ impl Hasher for Mix {
         self.fold(value as u64 ^ ODD);
     }
 
+    fn write_u128(&mut self, value: u128) {
+        self.fold(value as u64 ^ ODD);
+        self.fold((value >> 64) as u64);
+    }
+
     fn write_u8(&mut self, _: u8) {
         // The terminator that `str` appends: `write` already includes the length.
     }

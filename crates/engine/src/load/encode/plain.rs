@@ -16,7 +16,7 @@ use arrow::array::{
     Array, ArrayData, ArrayRef, AsArray, BooleanBufferBuilder, MAX_INLINE_VIEW_LEN, make_array,
     new_empty_array,
 };
-use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use std::ops::Range;
@@ -148,6 +148,11 @@ impl Layout {
         let mut slot = self.parts[0].start;
         let mut payload = Payload::default();
         for chunk in chunks {
+            if let Some(views) = inline_views(chunk) {
+                copy_to(&mut out[slot..], &views);
+                slot += views.len();
+                continue;
+            }
             for_views(chunk, &mut |view, bytes| {
                 let placed = match bytes {
                     None => view,
@@ -234,7 +239,7 @@ impl Payload {
 
 fn payload_sizes(chunks: &[ArrayRef]) -> Vec<usize> {
     let mut payload = Payload::default();
-    for chunk in chunks {
+    for chunk in chunks.iter().filter(|chunk| inline_views(chunk).is_none()) {
         for_views(chunk, &mut |_, bytes| {
             if let Some(bytes) = bytes {
                 payload.take(bytes.len());
@@ -242,6 +247,19 @@ fn payload_sizes(chunks: &[ArrayRef]) -> Vec<usize> {
         });
     }
     payload.sizes
+}
+
+/// The views of a chunk if they hold all of its strings and none is NULL.
+fn inline_views(chunk: &ArrayRef) -> Option<Buffer> {
+    let data = chunk.to_data();
+    let views = data.buffers()[0].slice_with_length(data.offset() * 16, data.len() * 16);
+    let lengths = views
+        .as_chunks::<16>()
+        .0
+        .iter()
+        .map(|v| u32::from_le_bytes([v[0], v[1], v[2], v[3]]));
+    let inline = lengths.fold(0, u32::max) <= MAX_INLINE_VIEW_LEN;
+    (inline && chunk.null_count() == 0).then_some(views)
 }
 
 /// Calls `see` with every view and, if it is long, its string; NULLs become empty views.

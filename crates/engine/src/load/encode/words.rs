@@ -64,11 +64,21 @@ impl<'a> Strings<'a> {
     }
 }
 
+/// The view of a string of at most 12 bytes: its length and its bytes.
+fn inline_view(word: &str) -> u128 {
+    let mut bytes = [0; 16];
+    bytes[4..4 + word.len()].copy_from_slice(word.as_bytes());
+    u128::from_le_bytes(bytes) | word.len() as u128
+}
+
 /// The distinct strings found so far.
 struct Interner<'a> {
     /// 1 if the column has NULLs, which get number 0.
     first: usize,
-    place: QuickMap<&'a str, u16>,
+    /// Numbers of the strings that fit into a view. They are compared without reading the first row
+    /// that has each, which may be anywhere in memory.
+    short: QuickMap<u128, u16>,
+    long: QuickMap<&'a str, u16>,
     words: Vec<&'a str>,
     seen: Vec<u16>,
     /// Bytes of the strings of all rows, and of those too long for a view.
@@ -77,41 +87,77 @@ struct Interner<'a> {
 }
 
 impl<'a> Interner<'a> {
-    /// The number of a string; `None` if there are too many distinct ones.
-    fn number(&mut self, word: Option<&'a str>) -> Option<u16> {
-        let Some(word) = word else {
-            return Some(0);
-        };
-        if let Some(number) = self.place.get(word) {
-            return Some(*number);
-        }
+    /// The number of a string that was not seen before; `None` if there are too many.
+    fn next_number(&mut self, word: &'a str) -> Option<u16> {
         // Fails at the 65,537th number, which ends the attempt to encode.
         let number = u16::try_from(self.first + self.words.len()).ok()?;
         self.words.push(word);
-        self.place.insert(word, number);
+        Some(number)
+    }
+
+    /// The number of a string; `None` if there are too many distinct ones.
+    fn number(&mut self, word: &'a str) -> Option<u16> {
+        if word.len() <= MAX_INLINE_VIEW_LEN as usize {
+            return self.number_of_view(inline_view(word), || word);
+        }
+        if let Some(number) = self.long.get(word) {
+            return Some(*number);
+        }
+        let number = self.next_number(word)?;
+        self.long.insert(word, number);
+        Some(number)
+    }
+
+    /// [`Self::number`] of the string of a view that holds all of it.
+    #[inline]
+    fn number_of_view(&mut self, view: u128, word: impl FnOnce() -> &'a str) -> Option<u16> {
+        if let Some(number) = self.short.get(&view) {
+            return Some(*number);
+        }
+        let number = self.next_number(word())?;
+        self.short.insert(view, number);
         Some(number)
     }
 
     /// Adds a row; returns false if there are too many distinct strings.
     fn add(&mut self, word: Option<&'a str>) -> bool {
-        let len = word.map_or(0, str::len);
-        self.text_bytes += len;
-        self.long_bytes += if len > MAX_INLINE_VIEW_LEN as usize {
-            len
-        } else {
-            0
+        let Some(word) = word else {
+            self.seen.push(0);
+            return true;
         };
-        match self.number(word) {
-            Some(number) => {
-                self.seen.push(number);
-                true
-            }
-            None => false,
+        let number = self.number(word);
+        self.text_bytes += word.len();
+        if word.len() > MAX_INLINE_VIEW_LEN as usize {
+            self.long_bytes += word.len();
         }
+        self.seen.extend(number);
+        number.is_some()
     }
 
     fn add_strings(&mut self, strings: Strings<'a>, rows: usize) -> bool {
-        (0..rows).all(|row| self.add(strings.get(row)))
+        match strings {
+            Strings::View(array) => self.add_views(array),
+            _ => (0..rows).all(|row| self.add(strings.get(row))),
+        }
+    }
+
+    fn add_views(&mut self, array: &'a StringViewArray) -> bool {
+        let nulls = array.nulls();
+        array.views().iter().enumerate().all(|(row, &view)| {
+            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+                self.seen.push(0);
+                return true;
+            }
+            // The low 32 bits of a view are the length of the string.
+            let len = view as u32;
+            if len > MAX_INLINE_VIEW_LEN {
+                return self.add(Some(array.value(row)));
+            }
+            self.text_bytes += len as usize;
+            let number = self.number_of_view(view, || array.value(row));
+            self.seen.extend(number);
+            number.is_some()
+        })
     }
 
     /// Adds rows of a dictionary array.
@@ -197,7 +243,8 @@ pub(super) fn choose(
 fn intern(chunks: &[ArrayRef], rows: usize, nullable: bool) -> Option<Interner<'_>> {
     let mut interner = Interner {
         first: usize::from(nullable),
-        place: QuickMap::default(),
+        short: QuickMap::default(),
+        long: QuickMap::default(),
         words: Vec::new(),
         seen: Vec::with_capacity(rows),
         text_bytes: 0,
