@@ -52,7 +52,6 @@ pub(super) fn pipelined<S: Send, P: Send, R: Send, C: Send>(
         };
         return sources.into_iter().map(one).collect();
     }
-    let count = sources.len();
     let waiting = Mutex::new(sources.into_iter().enumerate());
     let next = || {
         let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,23 +115,29 @@ pub(super) fn pipelined<S: Send, P: Send, R: Send, C: Send>(
         let done: Vec<_> = running.into_iter().map(|thread| thread.join()).collect();
         let done = done
             .into_iter()
-            .map(|outcome| outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        let (mut placed, mut first) = (BTreeMap::new(), None::<(usize, EngineError)>);
-        for outcome in done {
-            match outcome {
-                Ok(columns) => placed.extend(columns),
-                Err(error) if first.as_ref().is_none_or(|f| error.0 < f.0) => first = Some(error),
-                Err(_) => {}
-            }
-        }
-        match first {
-            Some((_, error)) => Err(error),
-            None => outcome.map(|()| {
-                debug_assert_eq!(placed.len(), count);
-                placed.into_values().collect()
-            }),
-        }
+            .map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        in_order(done.collect(), outcome)
     })
+}
+
+/// What all threads have placed, in the order of the sources, or the first error among them; that
+/// of the reservations if the threads have none.
+fn in_order<C>(
+    done: Vec<Result<Vec<(usize, C)>, (usize, EngineError)>>,
+    reservations: Result<(), EngineError>,
+) -> Result<Vec<C>, EngineError> {
+    let (mut placed, mut first) = (BTreeMap::new(), None::<(usize, EngineError)>);
+    for ended in done {
+        match ended {
+            Ok(columns) => placed.extend(columns),
+            Err(error) if first.as_ref().is_none_or(|f| error.0 < f.0) => first = Some(error),
+            Err(_) => {}
+        }
+    }
+    match first {
+        Some((_, error)) => Err(error),
+        None => reservations.map(|()| placed.into_values().collect()),
+    }
 }
 
 #[cfg(test)]
