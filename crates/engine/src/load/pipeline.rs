@@ -13,6 +13,9 @@ enum Message<P, R> {
     Failed,
 }
 
+/// What a thread has placed, or its error, with the numbers of the sources.
+type Ended<C> = Result<Vec<(usize, C)>, (usize, EngineError)>;
+
 /// Says that a thread has failed, unless it ends as it should.
 struct Watched<P, R> {
     messages: Sender<Message<P, R>>,
@@ -57,7 +60,7 @@ pub(super) fn pipelined<S: Send, P: Send, R: Send, C: Send>(
         let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.next()
     };
-    let work = |messages: Sender<Message<P, R>>| -> Result<Vec<(usize, C)>, (usize, EngineError)> {
+    let work = |messages: Sender<Message<P, R>>| -> Ended<C> {
         let mut watched = Watched {
             messages,
             failed: true,
@@ -123,7 +126,7 @@ pub(super) fn pipelined<S: Send, P: Send, R: Send, C: Send>(
 /// What all threads have placed, in the order of the sources, or the first error among them; that
 /// of the reservations if the threads have none.
 fn in_order<C>(
-    done: Vec<Result<Vec<(usize, C)>, (usize, EngineError)>>,
+    done: Vec<Ended<C>>,
     reservations: Result<(), EngineError>,
 ) -> Result<Vec<C>, EngineError> {
     let (mut placed, mut first) = (BTreeMap::new(), None::<(usize, EngineError)>);

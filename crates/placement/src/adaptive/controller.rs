@@ -5,7 +5,7 @@ use super::evidence::{PhaseRun, StdDevs};
 use super::noise::Noise;
 use super::numbers::Around;
 use super::state::State;
-use super::{Action, Belief, Layout, Measured, PhaseDecision, PhaseKey, Settings};
+use super::{Action, Belief, Layout, Measured, PhaseDecision, PhaseKey, Settings, Trial};
 use crate::AdaptError;
 use std::collections::{BTreeMap, BTreeSet};
 use tierloom_model::search::SplitMix;
@@ -57,7 +57,7 @@ const NOISE_DEVIATIONS: f64 = 3.0;
 const MODELLED: f64 = 1.0;
 
 /// Share of all queries' time in which pages may be moved for trials, apart from those of a phase's
-/// first [`FIRST_ATTEMPTS`](super::trying::FIRST_ATTEMPTS).
+/// first [`FIRST_ATTEMPTS`](super::trying::FIRST_ATTEMPTS) and of few that earn what they cost.
 ///
 /// Without this limit pages that moved to and fro took more than a third of the time where gains
 /// come and go, as beside another program that reads from DRAM a part of the time: there no trial
@@ -222,19 +222,14 @@ impl Controller {
         // Scaled to all tuples, to be comparable with runs without trials.
         let whole_ns = measured.time_ns / decision.rest();
         let reference = self.profile.time_ns(phase, &self.home, workers)?;
-        let trials = decision.trials.iter().zip(&measured.trials_ns);
-        let run = PhaseRun {
-            layout: decision.layout.clone(),
-            whole: (whole_ns / reference).ln(),
-            trials: trials
-                .map(|(trial, ns)| (trial.layout.clone(), (ns / trial.share / reference).ln()))
-                .collect(),
-        };
+        let run = self.as_run(decision, measured, reference);
         // Before the run becomes evidence, as it is compared with the previous run under its
         // layout.
         self.note_noise(&decision.key, &run);
         let std_devs = self.std_devs();
         self.narrow(phase, &run, reference, std_devs)?;
+        self.learn_scouts(phase, &run, reference, std_devs)?;
+        self.distrust.end_run();
         let settled = self
             .states
             .get(&decision.key)
@@ -258,6 +253,55 @@ impl Controller {
             state.latency.note(&decision.layout, latencies);
         }
         state.evidence.note(run);
+        Ok(())
+    }
+
+    /// The measured times over `reference`, ns, the phase's on the first tier by the profile.
+    fn as_run(&self, decision: &PhaseDecision, measured: &Measured, reference: f64) -> PhaseRun {
+        let least = self.settings.min_trial_share;
+        let trials = decision.trials.iter().zip(&measured.trials_ns);
+        let (scouts, trials): (Vec<_>, Vec<_>) =
+            trials.partition(|(trial, _)| trial.is_scout(least));
+        let timed = |(trial, ns): (&Trial, &f64)| {
+            (trial.layout.clone(), (ns / trial.share / reference).ln())
+        };
+        // Noise falls with the square root of the time, as that of independent parts does.
+        let noise = |trial: &Trial| self.trial_noise.std_dev() * (least / trial.share).sqrt();
+        let scouted = |(trial, ns): (&Trial, &f64)| {
+            let (layout, ratio) = timed((trial, ns));
+            (layout, ratio, noise(trial))
+        };
+        PhaseRun {
+            layout: decision.layout.clone(),
+            // Scaled to all tuples, to be comparable with runs without trials.
+            whole: (measured.time_ns / decision.rest() / reference).ln(),
+            trials: trials.into_iter().map(timed).collect(),
+            scouts: scouts.into_iter().map(scouted).collect(),
+        }
+    }
+
+    /// Scouts show what the other tiers are like, but are too short to be evidence of a gain.
+    fn learn_scouts(
+        &mut self,
+        phase: &Phase,
+        run: &PhaseRun,
+        reference: f64,
+        std_devs: StdDevs,
+    ) -> Result<(), AdaptError> {
+        for (layout, ratio, std_dev) in &run.scouts {
+            let alone = PhaseRun {
+                trials: vec![(layout.clone(), *ratio)],
+                ..run.clone()
+            };
+            let noisier = StdDevs {
+                trial: *std_dev,
+                ..std_devs
+            };
+            self.narrow(phase, &alone, reference, noisier)?;
+            let (workers, alone_ns) = (self.settings.workers, ratio.exp() * reference);
+            self.belief
+                .learn(phase, layout, workers, alone_ns, *std_dev)?;
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //! when no trial shows a further gain; exploration comes last.
 
 use super::controller::{Budget, Controller};
-use super::evidence::MeasuredGain;
+use super::evidence::{MeasuredGain, VISIBLE};
 use super::{Action, Gain, Layout, PhaseDecision, PhaseKey};
 use crate::AdaptError;
 use tierloom_model::search::{Moved, Problem, Weights, best};
@@ -54,6 +54,7 @@ impl Controller {
         if may_change && let Some(to) = state.go_back(std_devs) {
             return self.back(kept, to, phase);
         }
+        state.confirm(std_devs, CERTAINTY);
         // Checked after the return: a settled phase can still be taken back.
         let is_settled = state.is_settled(&settings);
         if (is_settled || self.has_few_columns(phase))
@@ -88,8 +89,9 @@ impl Controller {
             return self.step_and_try(kept, hoped, phase, budget);
         }
         let proposed = self.proposed(phase, &kept.layout)?;
-        if proposed == kept.layout || self.is_refused(&kept.key, &proposed) {
-            let why = if proposed == kept.layout {
+        let is_near = kept.layout.distance(&proposed) < VISIBLE;
+        if is_near || self.is_refused(&kept.key, &proposed) {
+            let why = if is_near {
                 "the model wants nothing else"
             } else {
                 "what the model wants was slower when it was tried"
@@ -130,7 +132,10 @@ impl Controller {
             // risk again.
             let certain = state.proven + shown.least(CERTAINTY) > -TOLERATED_LOSS;
             let likely = shown.mean >= self.settings.min_gain && shown.least(LIKELY) > 0.0;
-            let runs = match state.proven > ONE_RUN_ABOVE {
+            // Scouts of earlier runs agree.
+            let scouted = evidence.scouted(&kept.layout, &to, std_devs);
+            let is_scouted = scouted.is_some_and(|scouted| scouted.least(LIKELY) > 0.0);
+            let runs = match state.proven > ONE_RUN_ABOVE || is_scouted {
                 true => 1,
                 false => LEAST_RUNS,
             };

@@ -68,6 +68,14 @@ pub struct Trial {
     pub share: f64,
 }
 
+impl Trial {
+    /// Whether it is a scout, where other trials have at least the share `least`.
+    pub(super) fn is_scout(&self, least: f64) -> bool {
+        // Shares have rounding errors.
+        self.share < 0.99 * least
+    }
+}
+
 /// Decision for one phase before a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseDecision {

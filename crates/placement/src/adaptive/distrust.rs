@@ -2,22 +2,24 @@
 //!
 //! The uncertainty in a profile assumes that it describes this machine. It may describe another one
 //! altogether: a different device, fewer lanes, a switch on the way. Until a tier was measured
-//! under load it is therefore assumed to be slower than the profile by a factor, which decreases as
-//! measured times rule it out. Bandwidth and latency have separate factors, because a few pages on
-//! a tier reveal its latency but not its peak bandwidth.
+//! under load it is therefore assumed to be slower than the profile by factors on bandwidth and
+//! latency. A measured time rules out the pairs of both with which it would have been longer: a few
+//! pages on a tier tell its latency but not its peak bandwidth, and a high latency with a low
+//! bandwidth is ruled out before each of them alone.
 
 use super::Layout;
 use tierloom_model::{Machine, ModelError, Options, Phase, Tier, Value, solve};
 
-/// Initial factors by which bandwidth and latency of a tier may be worse than in its profile.
-const INITIAL_BANDWIDTH_FACTOR: f64 = 6.0;
-const INITIAL_LATENCY_FACTOR: f64 = 4.0;
+/// Factors by which bandwidth and latency of a tier may be worse than in its profile, the worst
+/// first. Any two of them may apply together.
+const BANDWIDTH_FACTORS: [f64; 5] = [6.0, 4.0, 3.0, 2.0, 1.0];
+const LATENCY_FACTORS: [f64; 4] = [4.0, 3.0, 2.0, 1.0];
 
-/// Decrease of a factor per measured run of a phase: no single outlier settles it.
-const DECREASE: f64 = 0.6;
+/// Factor on both that is never ruled out: some margin remains however much was measured.
+const MARGIN: f64 = 2.0;
 
-/// Lower limit of the factors; some margin remains however much was measured.
-const MIN_FACTOR: f64 = 2.0;
+/// Measured runs that have to rule a pair of factors out: no single outlier settles it.
+const LEAST_RUNS: u32 = 2;
 
 /// Safety factors of every tier but the first.
 #[derive(Debug, Clone)]
@@ -30,8 +32,62 @@ pub(super) struct Distrust {
 #[derive(Debug, Clone)]
 struct Factors {
     tier: String,
+    pairs: Vec<Pair>,
+}
+
+/// Factors on bandwidth and latency that may apply together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Pair {
     bandwidth: f64,
     latency: f64,
+    /// Runs that it would have made slower than they were.
+    against: u32,
+    /// Whether the present run is one of them.
+    now: bool,
+}
+
+impl Pair {
+    fn is_ruled_out(&self) -> bool {
+        self.against >= LEAST_RUNS
+    }
+
+    /// Whether nothing rules it out.
+    fn is_margin(&self) -> bool {
+        self.bandwidth <= MARGIN && self.latency <= MARGIN
+    }
+
+    /// Whether no factor is smaller and one is larger.
+    fn is_worse_than(&self, other: &Pair) -> bool {
+        let same = self.bandwidth == other.bandwidth && self.latency == other.latency;
+        self.bandwidth >= other.bandwidth && self.latency >= other.latency && !same
+    }
+}
+
+impl Factors {
+    fn new(tier: &str) -> Self {
+        let pairs = BANDWIDTH_FACTORS.iter().flat_map(|&bandwidth| {
+            LATENCY_FACTORS.map(|latency| Pair {
+                bandwidth,
+                latency,
+                against: 0,
+                now: false,
+            })
+        });
+        Factors {
+            tier: tier.to_owned(),
+            pairs: pairs.collect(),
+        }
+    }
+
+    fn open(&self) -> impl Iterator<Item = &Pair> {
+        self.pairs.iter().filter(|pair| !pair.is_ruled_out())
+    }
+
+    /// The pairs that may apply, without those that are better than another one in both factors.
+    fn worst(&self) -> impl Iterator<Item = &Pair> {
+        self.open()
+            .filter(|pair| !self.open().any(|other| other.is_worse_than(pair)))
+    }
 }
 
 /// Measured slowdown of a layout relative to the phase's own layout in the same run.
@@ -47,33 +103,34 @@ impl Distrust {
     pub fn new(machine: &Machine) -> Self {
         let others = machine.tiers.iter().skip(1);
         Distrust {
-            tiers: others
-                .map(|t| Factors {
-                    tier: t.name.clone(),
-                    bandwidth: INITIAL_BANDWIDTH_FACTOR,
-                    latency: INITIAL_LATENCY_FACTOR,
-                })
-                .collect(),
+            tiers: others.map(|t| Factors::new(&t.name)).collect(),
             profile: machine.tiers.clone(),
         }
     }
 
-    /// Whether a measured time can still lower a factor.
+    /// Whether a measured time can still rule something out.
     pub fn is_open(&self) -> bool {
-        let open = |f: &Factors| f.bandwidth > MIN_FACTOR || f.latency > MIN_FACTOR;
-        self.tiers.iter().any(open)
+        self.tiers
+            .iter()
+            .any(|f| f.open().any(|pair| !pair.is_margin()))
     }
 
-    /// The worst machine not ruled out: every tier but the first is slowed down by its factors.
-    pub fn worst(&self, machine: &Machine) -> Machine {
-        let mut worst = machine.clone();
+    /// The worst machines not ruled out, of which one or another is the worst for a phase: tiers to
+    /// which a layout gives columns are slowed down by a pair of factors each.
+    pub fn worst(&self, machine: &Machine, to: &Layout) -> Vec<Machine> {
+        let mut worst = vec![machine.clone()];
         for factors in &self.tiers {
-            let Factors {
-                tier,
-                bandwidth,
-                latency,
-            } = factors;
-            slow_down_named(&mut worst, tier, *bandwidth, *latency);
+            if to.columns.share(&factors.tier) <= 0.0 {
+                continue;
+            }
+            let slower = worst.iter().flat_map(|machine| {
+                factors.worst().map(|pair| {
+                    let mut slower = machine.clone();
+                    slow_down_named(&mut slower, &factors.tier, pair.bandwidth, pair.latency);
+                    slower
+                })
+            });
+            worst = slower.collect();
         }
         worst
     }
@@ -96,12 +153,19 @@ impl Distrust {
             if let Some(profile) = self.profile.iter().find(|t| t.name == tier.name) {
                 take_slower(tier, profile);
             }
-            slow_down(tier, INITIAL_BANDWIDTH_FACTOR, INITIAL_LATENCY_FACTOR);
+            slow_down(tier, BANDWIDTH_FACTORS[0], LATENCY_FACTORS[0]);
         }
         worst
     }
 
-    /// Lowers the factors that the measured time rules out.
+    /// Ends a run of a phase, whose times count once however many there were.
+    pub fn end_run(&mut self) {
+        for pair in self.tiers.iter_mut().flat_map(|f| &mut f.pairs) {
+            pair.against += u32::from(std::mem::take(&mut pair.now));
+        }
+    }
+
+    /// Notes the factors that a measured time of the present run contradicts.
     ///
     /// # Errors
     /// Same as [`solve()`].
@@ -128,27 +192,14 @@ impl Distrust {
             if seen.to.columns.share(&factors.tier) <= 0.0 {
                 continue;
             }
-            for (factor, is_bandwidth) in [
-                (&mut factors.bandwidth, true),
-                (&mut factors.latency, false),
-            ] {
-                let lower = (*factor * DECREASE).max(MIN_FACTOR);
-                if *factor <= MIN_FACTOR {
+            for pair in &mut factors.pairs {
+                if pair.is_ruled_out() || pair.is_margin() {
                     continue;
                 }
                 let mut slower = machine.clone();
-                // One factor at a time: the measured time has to rule it out even if the other one
-                // is 1.
-                let (bandwidth, latency) = if is_bandwidth {
-                    (lower, 1.0)
-                } else {
-                    (1.0, lower)
-                };
-                slow_down_named(&mut slower, &factors.tier, bandwidth, latency);
-                // Even with the lower factor the phase would have been slower than measured, so any
-                // larger factor is ruled out as well.
+                slow_down_named(&mut slower, &factors.tier, pair.bandwidth, pair.latency);
                 if time(&slower, seen.to)? / before > seen.at_most {
-                    *factor = lower;
+                    pair.now = true;
                 }
             }
         }
@@ -220,17 +271,47 @@ mod tests {
                 to: &to,
                 at_most,
             };
-            for _ in 0..6 {
-                distrust.narrow(&machine, workers, &seen).unwrap();
-            }
+            // Several times of one run count once.
+            distrust.narrow(&machine, workers, &seen).unwrap();
+            distrust.narrow(&machine, workers, &seen).unwrap();
+            distrust.end_run();
         };
+        let worst = |distrust: &Distrust, of: &dyn Fn(&Pair) -> f64| {
+            let open = distrust.tiers[0].open();
+            open.map(of).fold(0.0, f64::max)
+        };
+        let bandwidth = |distrust: &Distrust| worst(distrust, &|pair| pair.bandwidth);
+        let latency = |distrust: &Distrust| worst(distrust, &|pair| pair.latency);
         see(&mut distrust, 8, 4);
-        let few = distrust.tiers[0].clone();
-        assert!(few.latency < INITIAL_LATENCY_FACTOR, "{few:?}");
-        assert!(few.bandwidth > few.latency, "{few:?}");
+        assert_eq!(distrust.tiers[0].open().count(), 20, "one run may be off");
+        see(&mut distrust, 8, 4);
+        assert!(latency(&distrust) < LATENCY_FACTORS[0]);
+        assert_eq!(bandwidth(&distrust), BANDWIDTH_FACTORS[0]);
         see(&mut distrust, 80, 32);
-        let many = distrust.tiers[0].clone();
-        assert!(many.bandwidth < few.bandwidth, "{many:?}");
-        assert!(distrust.worst(&machine).check().is_ok());
+        see(&mut distrust, 80, 32);
+        assert_eq!((bandwidth(&distrust), latency(&distrust)), (MARGIN, MARGIN));
+        assert!(!distrust.tiers[0].open().any(|pair| !pair.is_margin()));
+        let machines = distrust.worst(&machine, &with(50));
+        assert_eq!(machines.len(), 1);
+        assert!(machines.iter().all(|machine| machine.check().is_ok()));
+        // Nothing was measured of the tiers that a layout does not use.
+        assert_eq!(
+            distrust.worst(&machine, &home),
+            std::slice::from_ref(&machine)
+        );
+    }
+
+    #[test]
+    fn of_pairs_that_may_apply_only_the_worst_count() {
+        let mut factors = Factors::new("cxl");
+        let pairs = |factors: &Factors| -> Vec<(f64, f64)> {
+            factors.worst().map(|p| (p.bandwidth, p.latency)).collect()
+        };
+        assert_eq!(pairs(&factors), [(6.0, 4.0)]);
+        for pair in &mut factors.pairs {
+            let much = pair.bandwidth * pair.latency > 12.0;
+            pair.against = if much { LEAST_RUNS } else { 0 };
+        }
+        assert_eq!(pairs(&factors), [(6.0, 2.0), (4.0, 3.0), (3.0, 4.0)]);
     }
 }

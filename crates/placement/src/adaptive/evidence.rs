@@ -13,6 +13,9 @@ use super::Layout;
 use super::layout::lies_between;
 use super::noise::median;
 
+/// Share of the pages below which a move cannot change the time by more than trials are off.
+pub(super) const VISIBLE: f64 = 0.02;
+
 /// Number of runs kept per phase.
 const REMEMBERED: usize = 40;
 
@@ -34,6 +37,8 @@ pub(super) struct PhaseRun {
     pub whole: f64,
     /// Time of each trial under its own layout, scaled to all rows.
     pub trials: Vec<(Layout, f64)>,
+    /// The same of each scout, with the standard deviation of the time.
+    pub scouts: Vec<(Layout, f64, f64)>,
 }
 
 impl PhaseRun {
@@ -93,7 +98,10 @@ impl Evidence {
 
     /// Discards all trials, because whole runs have contradicted them; gains must be shown anew.
     pub fn forget_trials(&mut self) {
-        self.runs.iter_mut().for_each(|run| run.trials.clear());
+        for run in &mut self.runs {
+            run.trials.clear();
+            run.scouts.clear();
+        }
     }
 
     /// The most recent run under this layout.
@@ -115,6 +123,40 @@ impl Evidence {
             }
         }
         tried
+    }
+
+    /// Distinct layouts scouted while the phase was under `from`.
+    pub fn scouted_layouts(&self, from: &Layout) -> Vec<Layout> {
+        let mut scouted: Vec<Layout> = Vec::new();
+        let runs = self.runs.iter().filter(|r| r.layout == *from);
+        for (layout, ..) in runs.flat_map(|r| &r.scouts) {
+            if !scouted.contains(layout) {
+                scouted.push(layout.clone());
+            }
+        }
+        scouted
+    }
+
+    /// Gain of `to` over `from` as scouts have shown it, which bounds the loss of longer trials.
+    pub fn scouted(&self, from: &Layout, to: &Layout, std_devs: StdDevs) -> Option<MeasuredGain> {
+        let runs = || self.runs.iter().filter(|r| r.layout == *from);
+        let fastest = runs().map(|r| r.whole).fold(f64::INFINITY, f64::min);
+        let (mut sum, mut variance, mut count) = (0.0, 0.0, 0_usize);
+        for run in runs() {
+            for (_, time, std_dev) in run.scouts.iter().filter(|(l, ..)| l == to) {
+                // As in trials, a run that is slow as a whole makes no scout look fast.
+                let whole = run.whole.min(fastest + OUTLIER * std_devs.whole);
+                sum += whole - time;
+                variance += std_devs.whole.powi(2) + std_dev.powi(2);
+                count += 1;
+            }
+        }
+        let runs = count as f64;
+        (count > 0).then(|| MeasuredGain {
+            mean: sum / runs,
+            std_dev: variance.sqrt() / runs,
+            runs: count,
+        })
     }
 
     /// Measured gain of `to` over `from`, from trials of `to` alone; `None` if it was never tried.
@@ -253,6 +295,7 @@ mod tests {
                     .iter()
                     .map(|(cxl, time)| (with(*cxl), *time))
                     .collect(),
+                scouts: Vec::new(),
             });
         }
         evidence
@@ -305,6 +348,7 @@ mod tests {
                     layout: with(0),
                     whole,
                     trials,
+                    scouts: Vec::new(),
                 });
                 if runs > 1 {
                     let shown = evidence.alone(&with(0), &with(10), STD_DEVS).unwrap();

@@ -118,12 +118,8 @@ impl Controller {
         let std_devs = self.std_devs();
         let is_shared = self.shares_columns(phase);
         let traffic = self.missed_lines(phase);
-        let off = OffFirst::of(
-            traffic,
-            &kept.layout,
-            self.belief.reference_tier(),
-            is_shared,
-        );
+        let first = self.belief.reference_tier().to_owned();
+        let off = OffFirst::of(traffic, &kept.layout, &first, is_shared);
         let share = off.share();
         let state = self.state(&kept.key);
         let Some((excess, std_dev)) = state.latency.excess(&kept.layout, idle_ns) else {
@@ -134,7 +130,13 @@ impl Controller {
         }
         if excess < 0.0 {
             state.latency.high = state.latency.high.min(share);
-            let back = 0.5 * (state.latency.low.min(share) + share);
+            // Trials are the better evidence: what they have moved stays.
+            let tried = 1.0 - state.tried_columns.share(&first);
+            let least = match is_shared {
+                true => 0.0,
+                false => (off.columns.0 * tried).min(share),
+            };
+            let back = 0.5 * (state.latency.low.min(share).max(least) + share);
             return self.take_step(kept, phase, off.with(back));
         }
         state.latency.low = state.latency.low.max(share);

@@ -20,6 +20,7 @@ mod log;
 mod noise;
 mod numbers;
 mod operators;
+mod risks;
 mod settings;
 mod state;
 mod trying;

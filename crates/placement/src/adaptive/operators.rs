@@ -13,7 +13,7 @@ use crate::AdaptError;
 use tierloom_model::Phase;
 
 /// Fractions of the way to the proposed placement, largest first.
-const PARTS: [f64; 6] = [1.0, 0.7, 0.45, 0.25, 0.12, 0.06];
+const PARTS: [f64; 8] = [1.0, 0.7, 0.45, 0.25, 0.12, 0.06, 0.03, 0.015];
 
 /// Share of the measured gain over the first tier that operator memory may put at risk.
 const RISKED: f64 = 0.6;

@@ -55,7 +55,7 @@ impl Settings {
             min_gain: 0.01,
             min_phase_ns: 1e6,
             min_phase_share: 0.01,
-            trial_cost: 0.006,
+            trial_cost: 0.0055,
             max_trial_share: 0.04,
             min_trial_share: 0.01,
             max_step: 0.5,

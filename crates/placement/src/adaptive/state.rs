@@ -35,6 +35,12 @@ pub(super) struct State {
     pub proven: f64,
     /// Expected gain of the present placement over the first tier, from trials.
     pub promised: f64,
+    /// Placement of the columns after the last change, apart from steps led by latencies.
+    pub tried_columns: Weights,
+    /// Runs since the last trials that waited for others.
+    pub waits: u32,
+    /// Later runs with trials that took more than their share of all queries' time.
+    pub paid_attempts: u32,
     /// Runs with trials since the last change.
     pub attempts: u32,
     /// Runs with trials, all together.
@@ -60,6 +66,9 @@ const KEPT: f64 = 0.25;
 /// Runs after a move with a control part on the first tier.
 const CONTROLS: usize = 3;
 
+/// Runs with a control part that confirm a gain.
+const CONFIRMED: usize = 2;
+
 /// Standard deviations beyond which a difference between whole runs is not attributed to noise.
 const SURPRISING: f64 = 1.5;
 
@@ -67,6 +76,7 @@ impl State {
     pub fn new(home: Layout) -> Self {
         State {
             current: home.clone(),
+            tried_columns: home.columns.clone(),
             home,
             seen: Vec::new(),
             evidence: Evidence::default(),
@@ -76,6 +86,8 @@ impl State {
             changes: 0,
             proven: 0.0,
             promised: 0.0,
+            waits: 0,
+            paid_attempts: 0,
             attempts: 0,
             all_attempts: 0,
             // Nothing was changed yet, so there is no cooldown.
@@ -198,6 +210,7 @@ impl State {
     }
 
     pub fn change(&mut self, to: Layout, proven: f64, promised: f64) {
+        self.tried_columns = to.columns.clone();
         let before = std::mem::replace(&mut self.current, to);
         self.before = Some((before, self.proven, self.promised));
         (self.proven, self.promised) = (proven, promised);
@@ -233,6 +246,31 @@ impl State {
             self.taken_back.push(lost);
         }
         Some(to)
+    }
+
+    /// Raises the proven gain to what whole runs under the present placement have shown since.
+    ///
+    /// Sums of lower bounds over several moves fall far below the gain of all of them. Parts left
+    /// on the first tier show that of the columns within each run; where operator memory has moved
+    /// too, the whole runs have to agree.
+    pub fn confirm(&mut self, std_devs: StdDevs, certainty: f64) {
+        let control = self.evidence.over_control(&self.current, &self.home);
+        let (Some((gain, runs)), Some((present, whole_runs)), Some((home, before))) = (
+            control,
+            self.evidence.whole(&self.current),
+            self.evidence.whole(&self.home),
+        ) else {
+            return;
+        };
+        let std_dev = std_devs.whole.hypot(std_devs.trial) / (runs as f64).sqrt();
+        let mut least = gain - certainty * std_dev;
+        if self.current.operators != self.home.operators {
+            let of_runs = 1.0 / whole_runs as f64 + 1.0 / before as f64;
+            least = least.min(home - present - certainty * std_devs.whole * of_runs.sqrt());
+        }
+        if runs >= CONFIRMED && self.proven < least {
+            self.proven = least;
+        }
     }
 
     fn is_slower_than(&self, before: &Layout, std_devs: StdDevs) -> bool {
@@ -305,6 +343,7 @@ mod tests {
             layout: state.current.clone(),
             whole,
             trials: Vec::new(),
+            scouts: Vec::new(),
         });
         state.note(whole, 0.01);
     }

@@ -2,10 +2,13 @@
 
 use super::controller::{Budget, Controller};
 use super::deciding::{MOST_ATTEMPTS, UPPER_BOUND};
+use super::evidence::VISIBLE;
+use super::layout::moved_share;
+use super::risks::Risk;
 use super::{Layout, PhaseDecision, Trial};
 use crate::AdaptError;
 use tierloom_model::search::Weights;
-use tierloom_model::{Machine, ModelError, Options, Phase, solve};
+use tierloom_model::{ModelError, Options, Phase, solve};
 
 /// Number of posterior samples used for exploration.
 const DRAWN: usize = 8;
@@ -26,24 +29,37 @@ const NEARER: [f64; 5] = [0.5, 0.35, 0.2, 0.1, 0.05];
 const AGAIN: usize = 3;
 const MOST_TRIALS: usize = 6;
 
-/// Factor by which the loss on the worst machine may exceed the limit; such a machine is unlikely.
-const UNLIKELY: f64 = 1.25;
-
-/// Assumed loss of an untried layout, however certain the model is: slope, limit, minimum slope.
-///
-/// The loss is the first slope times the share of pages moved, up to the limit, but at least the
-/// last slope times that share. With the default settings, two trials of minimum size at the limit
-/// use 2 x 1% x 0.29 of the `trial_cost` of 0.6%.
-const UNTRIED: (f64, f64, f64) = (2.0, 0.29, 1.2);
-
 /// Number of trials per run of layouts that were never tried.
-const MOST_UNTRIED: usize = 2;
+const MOST_UNTRIED: usize = 1;
 
-/// Minimum loss assumed for any trial.
-const LEAST_RISK: f64 = 0.02;
+/// Share of the cost of trials that is for a scout, and the smallest and the largest share of a
+/// scout over the smallest one of other trials.
+///
+/// A scout is a trial of a layout of which other trials would cost too much. It is too short to
+/// show a gain, but shows whether the other tiers are as bad as they might be.
+const SCOUTING: f64 = 0.4;
+const LEAST_SCOUT: f64 = 0.1;
+const LARGEST_SCOUT: f64 = 0.5;
+
+/// Runs in which a later trial has to earn what its pages cost, the standard deviations by which
+/// its gain may be smaller than expected, and the number of such trials of a phase.
+const PAYBACK_RUNS: f64 = 10.0;
+const UNLIKELY_GAIN: f64 = 2.0;
+const MOST_PAID: u32 = 8;
+
+/// Runs in a row in which a phase waits until pages may move for its trials.
+const MOST_WAITS: u32 = 8;
+
+/// Share of the pages off the first tier within which a layout that was tried stands for the
+/// proposed one.
+const CLOSE_ENOUGH: f64 = 0.25;
+
+/// Runs with trials of a phase in which several layouts are tried on larger parts. Afterwards each
+/// byte counts: the most promising layout is tried as often as it has to be.
+const LARGE_ATTEMPTS: u32 = 3;
 
 /// Runs with trials of a phase for which pages move whatever it costs: most phases need no more.
-pub(super) const FIRST_ATTEMPTS: u32 = 4;
+pub(super) const FIRST_ATTEMPTS: u32 = 10;
 
 /// Runs that try neighbours of a placement although the model proposes no change.
 ///
@@ -154,34 +170,39 @@ impl Controller {
         if self.state(&kept.key).attempts >= MOST_ATTEMPTS {
             return Ok(self.quiet(kept, "trials have not shown a gain"));
         }
+        let kept = self.with_known_proposal(kept)?;
         let candidates = self.candidates(&kept)?;
-        let trials = self.trials(&kept, phase, candidates)?;
-        let (mut moved_bytes, mut within) = (0, Vec::new());
-        let later = self.state(&kept.key).all_attempts >= FIRST_ATTEMPTS;
-        let waits = later && !trials.is_empty();
+        let mut trials = self.trials(&kept, phase, candidates)?;
+        if self.state(&kept.key).all_attempts >= LARGE_ATTEMPTS {
+            trials = fewest(trials, &self.home, self.settings.min_trial_share);
+        }
         // Pages of trials are moved before the run as well, so they count against the budget.
-        for trial in trials {
-            let bytes = kept.layout.moved_bytes(&trial.layout, phase) as f64 * trial.share;
-            // Back again, too.
-            let both_ways = 2.0 * bytes;
-            if bytes as u64 <= budget.migration_bytes && (!later || both_ways <= self.trial_bytes) {
-                if later {
-                    self.trial_bytes -= both_ways;
-                }
-                budget.migration_bytes -= bytes as u64;
-                moved_bytes += bytes as u64;
-                within.push(trial);
-            }
+        let moved =
+            |trial: &Trial| kept.layout.moved_bytes(&trial.layout, phase) as f64 * trial.share;
+        if !self.may_move(&kept, trials.iter().map(moved).sum()) {
+            let state = self.state(&kept.key);
+            state.waits += 1;
+            // What does not pay for a trial in so many runs is not worth one.
+            let is_over = state.waits > MOST_WAITS;
+            let why = "pages have moved enough for trials";
+            return Ok(match is_over {
+                true => self.quiet(kept, why),
+                false => kept.because(why),
+            });
         }
-        let trials = within;
-        if trials.is_empty() && waits {
-            return Ok(kept.because("pages have moved enough for trials"));
-        }
+        trials.retain(|trial| {
+            let bytes = moved(trial) as u64;
+            let affordable = bytes <= budget.migration_bytes;
+            budget.migration_bytes -= if affordable { bytes } else { 0 };
+            affordable
+        });
         if trials.is_empty() {
             return Ok(self.quiet(kept, "a trial could lose too much"));
         }
+        let moved_bytes = trials.iter().map(|trial| moved(trial) as u64).sum();
         let state = self.state(&kept.key);
         state.quiet_runs = 0;
+        state.waits = 0;
         state.attempts += 1;
         state.all_attempts += 1;
         let reason = format!(
@@ -201,6 +222,57 @@ impl Controller {
             moved_bytes,
             reason,
             ..kept
+        })
+    }
+
+    /// Whether trials may move this many bytes there and back; spends them.
+    ///
+    /// The first trials of a phase may move any number. Later ones have a share of the time of all
+    /// queries, and some may take what their gain, if it is what is likely, earns in
+    /// [`PAYBACK_RUNS`].
+    fn may_move(&mut self, kept: &PhaseDecision, bytes: f64) -> bool {
+        let both_ways = 2.0 * bytes;
+        let cost_ns = both_ways / self.settings.migration_gbps;
+        let likely = kept.gain - UNLIKELY_GAIN * kept.std_dev;
+        let earned_ns = PAYBACK_RUNS * likely * kept.expected_ns;
+        let min_gain = self.settings.min_gain;
+        let within = both_ways <= self.trial_bytes;
+        let state = self.state(&kept.key);
+        if state.all_attempts < FIRST_ATTEMPTS {
+            return true;
+        }
+        if !within {
+            let pays = likely > min_gain && cost_ns <= earned_ns;
+            if !pays || state.paid_attempts >= MOST_PAID {
+                return false;
+            }
+            state.paid_attempts += 1;
+        }
+        self.trial_bytes -= both_ways;
+        true
+    }
+
+    /// The decision with a layout in the place of the proposed one that was tried already and is
+    /// not far from it: evidence counts for exactly one layout, and gains hardly differ near the
+    /// best.
+    fn with_known_proposal(&self, kept: PhaseDecision) -> Result<PhaseDecision, AdaptError> {
+        let first = self.belief.reference_tier();
+        let Some(state) = self.states.get(&kept.key) else {
+            return Ok(kept);
+        };
+        let off = |layout: &Layout| 1.0 - layout.columns.share(first);
+        let wanted = off(&kept.proposed);
+        let apart = |layout: &Layout| moved_share(&layout.columns, &kept.proposed.columns);
+        let tried = state.evidence.tried(&kept.layout).into_iter();
+        let scouted = state.evidence.scouted_layouts(&kept.layout);
+        let near = tried
+            .chain(scouted)
+            .filter(|l| l.operators == kept.layout.operators && !state.is_refused(l))
+            .filter(|l| *l != kept.layout && apart(l) <= CLOSE_ENOUGH * wanted)
+            .min_by(|a, b| apart(a).total_cmp(&apart(b)));
+        Ok(match near {
+            Some(proposed) => PhaseDecision { proposed, ..kept },
+            None => kept,
         })
     }
 
@@ -232,9 +304,10 @@ impl Controller {
                 })
                 .collect();
             tried.sort_by(|a, b| b.0.total_cmp(&a.0));
-            candidates.extend(tried.into_iter().take(AGAIN).map(|(_, layout)| layout));
+            let tried = tried.into_iter().map(|(_, layout)| layout);
+            let tried = tried.filter(|layout| *layout != proposed);
+            candidates.extend(tried.take(AGAIN));
         }
-        candidates.dedup();
         let mut more = vec![proposed.clone()];
         for factor in if near { CLOSE } else { FAR } {
             more.push(columns_only(scaled(&proposed.columns, first, factor)?));
@@ -249,7 +322,51 @@ impl Controller {
             }
         }
         candidates.retain(|c| *c != kept.layout && !self.is_refused(&kept.key, c));
+        // So few pages cannot change the time by more than trials are off.
+        let is_visible = |c: &Layout| {
+            *c == proposed || c.columns == self.home.columns || kept.layout.distance(c) >= VISIBLE
+        };
+        candidates.retain(is_visible);
         Ok(candidates)
+    }
+
+    /// The layouts of which a smallest trial costs at most `cost`, the most promising first, and a
+    /// scout of the first other one that costs at most `reserved`.
+    fn safe_first(
+        &mut self,
+        kept: &PhaseDecision,
+        phase: &Phase,
+        layouts: Vec<Layout>,
+        cost: f64,
+        reserved: f64,
+    ) -> Result<SafeLayouts, AdaptError> {
+        let least = self.settings.min_trial_share;
+        let mut scout: Option<Trial> = None;
+        let mut safe: Vec<(f64, Layout, Risk)> = Vec::new();
+        for layout in layouts {
+            if layout.columns == self.home.columns {
+                // First of all: it takes as long as on DRAM only, of which a loss is counted.
+                safe.push((f64::INFINITY, layout, Risk::NONE));
+                continue;
+            }
+            let risk = self.risk(kept, phase, &layout, cost / least)?;
+            if least * risk.loss <= cost {
+                let gain = self.gain(&kept.key, phase, &kept.layout, &layout)?;
+                safe.push((gain.mean, layout, risk));
+            } else if scout.is_none() && !risk.measured {
+                let share = (reserved / risk.of_scout).min(LARGEST_SCOUT * least);
+                if share >= LEAST_SCOUT * least {
+                    scout = Some(Trial { layout, share });
+                }
+            }
+        }
+        // What may gain most is seen most easily.
+        safe.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let layouts = safe.into_iter().map(|(_, layout, risk)| (layout, risk));
+        Ok(SafeLayouts {
+            layouts: layouts.collect(),
+            scout,
+        })
     }
 
     /// Assigns a share of the phase to each layout, within the cost limit of trials.
@@ -267,13 +384,19 @@ impl Controller {
     ) -> Result<Vec<Trial>, AdaptError> {
         let settings = self.settings.clone();
         let least = settings.min_trial_share;
-        let mut cost = settings.trial_cost;
+        // Kept for a scout while there is something for it to rule out.
+        let reserved = match self.distrust.is_open() {
+            true => SCOUTING * settings.trial_cost,
+            false => 0.0,
+        };
+        let mut cost = settings.trial_cost - reserved;
+        let SafeLayouts { layouts, scout } =
+            self.safe_first(kept, phase, layouts, cost, reserved)?;
         let mut chosen: Vec<(Layout, Risk)> = Vec::new();
-        for layout in layouts {
-            if chosen.len() >= MOST_TRIALS || least * LEAST_RISK > cost {
+        for (layout, risk) in layouts {
+            if chosen.len() >= MOST_TRIALS {
                 break;
             }
-            let risk = self.risk(kept, phase, &layout, cost / least)?;
             let controls = chosen.iter().all(|(l, _)| l.columns == self.home.columns);
             let parts = if controls && layout.columns != self.home.columns {
                 2
@@ -281,7 +404,11 @@ impl Controller {
                 1
             };
             for _ in 0..parts {
-                let untried = chosen.iter().filter(|(_, risk)| !risk.measured).count();
+                // A control part is no risk.
+                let untried = chosen
+                    .iter()
+                    .filter(|(_, risk)| !risk.measured && risk.loss > 0.0)
+                    .count();
                 let is_one_too_many = !risk.measured && untried >= MOST_UNTRIED;
                 if least * risk.loss <= cost && chosen.len() < MOST_TRIALS && !is_one_too_many {
                     cost -= least * risk.loss;
@@ -298,118 +425,30 @@ impl Controller {
                 false => least,
             },
         };
-        Ok(chosen.into_iter().map(trial).collect())
-    }
-
-    /// Worst-case loss of a trial, as a share of the trial's own time.
-    ///
-    /// It comes from measurements of the layout if there are any. Otherwise it is the largest of
-    /// the posterior's upper confidence bound, [`UNTRIED`], and the loss on the worst machine that
-    /// was not ruled out. A loss above `limit` need not be exact.
-    fn risk(
-        &mut self,
-        kept: &PhaseDecision,
-        phase: &Phase,
-        layout: &Layout,
-        limit: f64,
-    ) -> Result<Risk, AdaptError> {
-        let certainty = self.settings.certainty;
-        let state = self.states.get(&kept.key);
-        let measured = state.and_then(|s| s.evidence.alone(&kept.layout, layout, self.std_devs()));
-        if let Some(shown) = measured {
-            let hidden = self.hidden_loss(kept, phase)?;
-            let loss = (hidden - shown.least(certainty)).exp() - 1.0;
-            let loss = loss.max(LEAST_RISK);
-            return Ok(Risk {
-                loss,
-                measured: true,
-            });
-        }
-        let far = kept.layout.distance(layout);
-        let untried = (UNTRIED.0 * far).min(UNTRIED.1).max(UNTRIED.2 * far);
-        let worst = self.distrust.worst(self.belief.machine());
-        let distrusted = self.loss_on(&worst, phase, &kept.layout, layout)?;
-        let mut loss = untried.max(distrusted / UNLIKELY).max(LEAST_RISK);
-        // The confidence bound is expensive (two model evaluations per number and layout), so it is
-        // computed only if it can decide.
-        if loss <= limit {
-            let gain = self.gain(&kept.key, phase, &kept.layout, layout)?;
-            loss = loss.max((certainty * gain.std_dev - gain.mean).exp() - 1.0);
-        }
-        Ok(Risk {
-            loss,
-            measured: false,
-        })
-    }
-
-    /// Loss of trials that a disturbed run of their phase may have hidden, log scale.
-    ///
-    /// It is the excess of the run over the expected time while there is one run only; the fastest
-    /// of several runs is not a disturbed one.
-    fn hidden_loss(&self, kept: &PhaseDecision, phase: &Phase) -> Result<f64, AdaptError> {
-        let state = self.states.get(&kept.key);
-        let Some((only, 1)) = state.and_then(|s| s.evidence.whole(&kept.layout)) else {
-            return Ok(0.0);
-        };
-        Ok(self.over_expected(kept, phase, only)?.max(0.0))
-    }
-
-    /// Excess of a measured time of a phase under its layout over the expected one, log scale.
-    fn over_expected(
-        &self,
-        kept: &PhaseDecision,
-        phase: &Phase,
-        measured: f64,
-    ) -> Result<f64, ModelError> {
-        let workers = self.settings.workers;
-        let reference = self.profile.time_ns(phase, &self.home, workers)?;
-        let expected = self.belief.time_ns(phase, &kept.layout, workers)?;
-        Ok(measured - (expected / reference).ln())
-    }
-
-    /// The worst machine for operator memory, of which nothing was measured off the first tier.
-    ///
-    /// Its first tier is as fast as the phase's own runs have shown. The corrected profile fits all
-    /// phases, and for this one it may expect longer times.
-    pub(super) fn worst_for_operators(
-        &self,
-        kept: &PhaseDecision,
-        phase: &Phase,
-    ) -> Result<Machine, ModelError> {
-        let state = self.states.get(&kept.key);
-        let faster = match state.and_then(|s| s.evidence.whole(&kept.layout)) {
-            Some((measured, _)) => (-self.over_expected(kept, phase, measured)?).exp(),
-            None => 1.0,
-        };
-        Ok(self
-            .distrust
-            .worst_unmeasured(self.belief.machine(), faster))
-    }
-
-    /// Extra time of `to` over `from` on a bad machine, relative to the expected time of `from`.
-    pub(super) fn loss_on(
-        &self,
-        worst: &Machine,
-        phase: &Phase,
-        from: &Layout,
-        to: &Layout,
-    ) -> Result<f64, ModelError> {
-        let workers = self.settings.workers;
-        let time = |layout: &Layout| -> Result<f64, ModelError> {
-            let placement = layout.placement(self.belief.reference_tier());
-            Ok(solve(worst, phase, &placement, workers, &Options::default())?.time_ns)
-        };
-        let believed = self.belief.time_ns(phase, from, workers)?;
-        Ok((time(to)? - time(from)?) / believed)
+        // The scout is last: it is the first that a machine cannot try.
+        Ok(chosen.into_iter().map(trial).chain(scout).collect())
     }
 }
 
-/// Worst-case loss of a trial, as a share of the trial's own time.
-#[derive(Debug, Clone, Copy)]
-struct Risk {
-    loss: f64,
-    /// Whether the loss stems from measurements of this layout.
-    measured: bool,
+/// Layouts of which a smallest trial is safe, and a trial that shows whether another one is.
+struct SafeLayouts {
+    layouts: Vec<(Layout, Risk)>,
+    scout: Option<Trial>,
+}
+
+/// The control part, two trials of the first layout that is no control, and the scout, as small as
+/// they can be.
+fn fewest(trials: Vec<Trial>, home: &Layout, least: f64) -> Vec<Trial> {
+    let is_control = |trial: &Trial| trial.layout.columns == home.columns;
+    let main = trials.iter().find(|t| !is_control(t) && !t.is_scout(least));
+    let main = main.map(|t| t.layout.clone());
+    let keeps = |t: &Trial| is_control(t) || t.is_scout(least) || Some(&t.layout) == main.as_ref();
+    let trials = trials.into_iter().filter(keeps);
+    let smaller = trials.map(|t| Trial {
+        share: t.share.min(least),
+        ..t
+    });
+    smaller.collect()
 }
 
 /// Multiplies the share off the first tier by `factor`, up to 1, in whole per cent.

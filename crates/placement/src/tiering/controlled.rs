@@ -20,6 +20,11 @@ use tierloom_model::{Background, Phase, Placement, StructureClass};
 const PHASE_NOISE: f64 = 0.01;
 const TRIAL_NOISE: f64 = 0.02;
 
+/// Standard deviation of the time of a trial of this share: short ones are noisier.
+fn trial_noise(share: f64) -> f64 {
+    TRIAL_NOISE * (0.01 / share).sqrt().max(1.0)
+}
+
 /// Share of the bytes elsewhere up to which a phase counts as placed as decided.
 const ELSEWHERE: f64 = 0.03;
 
@@ -167,7 +172,7 @@ impl<'a> ControlledRun<'a> {
         for trial in &decision.trials {
             let placement = self.with_columns(&actual, phase, &trial.layout.columns)?;
             let took_ns = self.run(phase, &placement, trial.share)?;
-            trials_ns.push(took_ns * (1.0 + TRIAL_NOISE * self.random.normal()));
+            trials_ns.push(took_ns * (1.0 + trial_noise(trial.share) * self.random.normal()));
             let moved = decision.layout.moved_bytes(&trial.layout, phase) as f64;
             tried_bytes += 2.0 * trial.share * moved;
         }

@@ -102,8 +102,9 @@ impl Noise {
         self.factor(self.whole)
     }
 
-    pub fn of_trial(&mut self) -> f64 {
-        self.factor(self.trial)
+    /// Of a trial on this share of a phase: the shortest ones are noisier than the others.
+    pub fn of_trial(&mut self, share: f64) -> f64 {
+        self.factor(self.trial * (0.01 / share).sqrt().max(1.0))
     }
 
     fn factor(&mut self, spread: f64) -> f64 {

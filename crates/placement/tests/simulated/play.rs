@@ -247,7 +247,11 @@ impl Simulation {
         let main = whole * decision.rest();
         let measured = Measured {
             time_ns: main * self.noise.of_phase(),
-            trials_ns: trials.iter().map(|t| t * self.noise.of_trial()).collect(),
+            trials_ns: trials
+                .iter()
+                .zip(&decision.trials)
+                .map(|(t, d)| t * self.noise.of_trial(d.share))
+                .collect(),
             latencies: self.latencies(phase, &decision.layout),
         };
         (main + trials.iter().sum::<f64>(), measured)
