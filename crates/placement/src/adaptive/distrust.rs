@@ -32,12 +32,12 @@ pub(super) struct Distrust {
 #[derive(Debug, Clone)]
 struct Factors {
     tier: String,
-    pairs: Vec<Pair>,
+    pairs: Vec<Slowdown>,
 }
 
 /// Factors on bandwidth and latency that may apply together.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Pair {
+struct Slowdown {
     bandwidth: f64,
     latency: f64,
     /// Runs that it would have made slower than they were.
@@ -46,7 +46,7 @@ struct Pair {
     now: bool,
 }
 
-impl Pair {
+impl Slowdown {
     fn is_ruled_out(&self) -> bool {
         self.against >= LEAST_RUNS
     }
@@ -57,7 +57,7 @@ impl Pair {
     }
 
     /// Whether no factor is smaller and one is larger.
-    fn is_worse_than(&self, other: &Pair) -> bool {
+    fn is_worse_than(&self, other: &Slowdown) -> bool {
         let same = self.bandwidth == other.bandwidth && self.latency == other.latency;
         self.bandwidth >= other.bandwidth && self.latency >= other.latency && !same
     }
@@ -66,7 +66,7 @@ impl Pair {
 impl Factors {
     fn new(tier: &str) -> Self {
         let pairs = BANDWIDTH_FACTORS.iter().flat_map(|&bandwidth| {
-            LATENCY_FACTORS.map(|latency| Pair {
+            LATENCY_FACTORS.map(|latency| Slowdown {
                 bandwidth,
                 latency,
                 against: 0,
@@ -79,12 +79,12 @@ impl Factors {
         }
     }
 
-    fn open(&self) -> impl Iterator<Item = &Pair> {
+    fn open(&self) -> impl Iterator<Item = &Slowdown> {
         self.pairs.iter().filter(|pair| !pair.is_ruled_out())
     }
 
     /// The pairs that may apply, without those that are better than another one in both factors.
-    fn worst(&self) -> impl Iterator<Item = &Pair> {
+    fn worst(&self) -> impl Iterator<Item = &Slowdown> {
         self.open()
             .filter(|pair| !self.open().any(|other| other.is_worse_than(pair)))
     }
@@ -276,7 +276,7 @@ mod tests {
             distrust.narrow(&machine, workers, &seen).unwrap();
             distrust.end_run();
         };
-        let worst = |distrust: &Distrust, of: &dyn Fn(&Pair) -> f64| {
+        let worst = |distrust: &Distrust, of: &dyn Fn(&Slowdown) -> f64| {
             let open = distrust.tiers[0].open();
             open.map(of).fold(0.0, f64::max)
         };

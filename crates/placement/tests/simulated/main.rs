@@ -172,9 +172,9 @@ fn table() {
         }
     }
     println!(
-        "| | machines | runs | > 1% slower | at most (95%) | > 3% | slowest | near the best | gain found |"
+        "| | machines | runs | > 1% slower | at most (95%) | > 3% | slowest | median over the best | within 2% | within 3% | gain found |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for ((_, name), tally) in &rows {
         println!("| {name} | {} |", tally.row());
     }

@@ -42,8 +42,9 @@ const EXPECTED_RUNS: f64 = 1e6;
 pub const SLOWER: f64 = 1.01;
 pub const MUCH_SLOWER: f64 = 1.03;
 
-/// Ratio to the time of the best placement up to which a query counts as near it.
+/// Ratios to the time of the best placement up to which a query counts as near it.
 const NEAR: f64 = 1.02;
+const FAIRLY_NEAR: f64 = 1.03;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Workload {
@@ -116,6 +117,8 @@ pub struct Tally {
     /// Queries judged after [`LEARNED`] runs, and those near the best static placement.
     pub queries: u64,
     pub near: u64,
+    /// Times of these queries over those of the best static placements.
+    pub over_best: Vec<f64>,
     /// Sums over the judged queries: possible and actual gain, as shares of the time with DRAM
     /// only.
     pub to_gain: f64,
@@ -138,6 +141,7 @@ impl Tally {
         }
         self.queries += other.queries;
         self.near += other.near;
+        self.over_best.extend(&other.over_best);
         self.to_gain += other.to_gain;
         self.gained += other.gained;
         self.changes = self.changes.max(other.changes);
@@ -170,19 +174,31 @@ impl Tally {
     /// The tally as a table row.
     ///
     /// Columns: machines, runs, slower ones, their rate, much slower ones, the slowest, queries
-    /// near the best, gain found.
+    /// near the best: the median over it, within 2% and 3%; gain found.
     pub fn row(&self) -> String {
+        let (median, near) = self.distance();
         format!(
-            "{} | {} | {} | {:.1e} | {} | {:+.2}% | {:.1}% | {:.0}%",
+            "{} | {} | {} | {:.1e} | {} | {:+.2}% | {:+.2}% | {:.1}% | {:.1}% | {:.0}%",
             self.machines,
             self.runs,
             self.slower,
             rates::upper(self.slower, self.runs, 0.95),
             self.much_slower,
             100.0 * (self.worst.0 - 1.0),
+            100.0 * (median - 1.0),
             100.0 * self.near as f64 / self.queries as f64,
+            100.0 * near,
             100.0 * self.gained / self.to_gain
         )
+    }
+
+    /// Median time over that of the best placement, and the share of queries fairly near it.
+    pub fn distance(&self) -> (f64, f64) {
+        let mut over = self.over_best.clone();
+        over.sort_by(f64::total_cmp);
+        let near = over.partition_point(|over| *over <= FAIRLY_NEAR);
+        let median = over.get(over.len() / 2).copied().unwrap_or(1.0);
+        (median, near as f64 / over.len().max(1) as f64)
     }
 
     fn run(&mut self, over: f64, at: impl Fn() -> String) {
@@ -356,6 +372,7 @@ impl Simulation {
                     let best: f64 = self.mix[query].1.iter().map(|p| self.best(p)).sum();
                     tally.queries += 1;
                     tally.near += u64::from(took <= NEAR * best);
+                    tally.over_best.push(took / best);
                     tally.to_gain += 1.0 - best / on_dram;
                     tally.gained += 1.0 - took / on_dram;
                 }
