@@ -16,6 +16,7 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 use std::fmt::Debug;
 use std::sync::Arc;
 use tierloom_corrections::functions_of_rules;
+use tierloom_engine::calendar_functions;
 use tierloom_sql::is_in_pieces;
 
 /// What a message of this crate becomes where it is read.
@@ -100,7 +101,7 @@ impl PhysicalExtensionCodec for PlanCodec {
     }
 
     fn try_decode_udf(&self, name: &str, _buf: &[u8]) -> Result<Arc<ScalarUDF>> {
-        let mut known = functions_of_rules().into_iter();
+        let mut known = functions_of_rules().into_iter().chain(calendar_functions());
         match known.find(|function| function.name() == name) {
             Some(function) => Ok(function),
             None => not_impl_err!("the function {name} on a cluster"),

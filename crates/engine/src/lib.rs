@@ -16,6 +16,7 @@ mod big_operators;
 mod big_sort;
 pub mod bigjoin;
 pub mod breakdown;
+mod calendar;
 pub mod capture;
 mod coded;
 mod column;
@@ -60,6 +61,7 @@ mod wait;
 /// Re-export of the Arrow version that tables and results use.
 pub use arrow;
 pub use arrow::array::RecordBatch;
+pub use calendar::calendar_functions;
 pub use coded::{CodedColumn, Domain, MAX_LISTED_CODES};
 pub use column::{ColumnFacts, PlacedColumn};
 pub use error::EngineError;

@@ -8,6 +8,7 @@ use crate::EngineError;
 use crate::anti_joins::AntiJoinsByNulls;
 use crate::big_operators::big_operators;
 use crate::bigjoin::{BigAggregateOptions, BigJoinOptions};
+use crate::calendar::CalendarFunctions;
 use crate::constant_keys::ConstantKeys;
 use crate::grouping_sets::GroupingSets;
 use crate::join_order::{JoinOrder, JoinOrderOptions};
@@ -616,6 +617,8 @@ fn rules(options: &EngineOptions) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         after(ConstantKeys::AFTER, Arc::new(ConstantKeys));
         after(AntiJoinsByNulls::AFTER, Arc::new(AntiJoinsByNulls));
         after(SemiJoinsDown::AFTER, Arc::new(SemiJoinsDown));
+        // Last, so that every other rule knows the functions.
+        rules.push(Arc::new(CalendarFunctions::default()));
     }
     rules
 }

@@ -1,0 +1,15 @@
+//! Parts of timestamps by arithmetic on their ticks.
+//!
+//! DataFusion 55 makes a calendar date of every timestamp to read its hour, its day of the week or
+//! its month: a group-by of hours spent three quarters of its time on that. Here `date_part`,
+//! `date_trunc` and casts to dates are divisions of the ticks, for timestamps without a time zone
+//! in the years that all units share. What is beyond, and every other part or type, is left to the
+//! functions that these take the place of.
+
+mod civil;
+mod functions;
+mod rule;
+mod ticks;
+
+pub use functions::calendar_functions;
+pub(crate) use rule::CalendarFunctions;

@@ -1,0 +1,191 @@
+//! Parts of arrays of timestamps.
+
+use super::civil::{Date, first_of_month};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, Date32Array, Int32Array, PrimitiveArray,
+};
+use arrow::datatypes::{
+    ArrowTimestampType, DataType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
+};
+use std::sync::Arc;
+
+const SECONDS_A_DAY: i64 = 86_400;
+
+/// Days around 1970 that DataFusion's calendar knows too, for units that reach further.
+const MOST_DAYS: i64 = 80_000_000;
+
+/// Days by which a timestamp of nanoseconds may be cut, which has to be one too.
+const LONGEST_CUT_DAYS: i64 = 366;
+
+/// A part of a timestamp as a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Year,
+    Quarter,
+    Month,
+    Day,
+    Hour,
+    Minute,
+    /// From 0 for Sunday.
+    DayOfWeek,
+    /// From 1 for Monday.
+    IsoDayOfWeek,
+    DayOfYear,
+}
+
+impl Part {
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "year" => Part::Year,
+            "quarter" => Part::Quarter,
+            "month" => Part::Month,
+            "day" => Part::Day,
+            "hour" => Part::Hour,
+            "minute" => Part::Minute,
+            "dow" => Part::DayOfWeek,
+            "isodow" => Part::IsoDayOfWeek,
+            "doy" => Part::DayOfYear,
+            _ => return None,
+        })
+    }
+}
+
+/// What timestamps are cut to, of units that have no fixed length or do not begin with 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cut {
+    Week,
+    Month,
+    Quarter,
+    Year,
+}
+
+impl Cut {
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "week" => Cut::Week,
+            "month" => Cut::Month,
+            "quarter" => Cut::Quarter,
+            "year" => Cut::Year,
+            _ => return None,
+        })
+    }
+
+    /// The first day of the unit that a day is in.
+    fn start(self, day: i32) -> i32 {
+        if self == Cut::Week {
+            return day - (day + 3).rem_euclid(7);
+        }
+        let date = Date::of(day);
+        first_of_month(
+            date.year,
+            match self {
+                Cut::Week | Cut::Month => date.month,
+                Cut::Quarter => (date.month - 1) / 3 * 3 + 1,
+                Cut::Year => 1,
+            },
+        )
+    }
+}
+
+/// The part of each timestamp; `None` if DataFusion has to compute it.
+pub(super) fn parts(timestamps: &dyn Array, part: Part) -> Option<ArrayRef> {
+    match unit(timestamps)? {
+        TimeUnit::Second => parts_of::<TimestampSecondType, 1>(timestamps, part),
+        TimeUnit::Millisecond => parts_of::<TimestampMillisecondType, 1_000>(timestamps, part),
+        TimeUnit::Microsecond => parts_of::<TimestampMicrosecondType, 1_000_000>(timestamps, part),
+        TimeUnit::Nanosecond => {
+            parts_of::<TimestampNanosecondType, 1_000_000_000>(timestamps, part)
+        }
+    }
+}
+
+/// The start of the unit that each timestamp is in; `None` if DataFusion has to compute it.
+pub(super) fn cut(timestamps: &dyn Array, to: Cut) -> Option<ArrayRef> {
+    match unit(timestamps)? {
+        TimeUnit::Second => cut_of::<TimestampSecondType, 1>(timestamps, to),
+        TimeUnit::Millisecond => cut_of::<TimestampMillisecondType, 1_000>(timestamps, to),
+        TimeUnit::Microsecond => cut_of::<TimestampMicrosecondType, 1_000_000>(timestamps, to),
+        TimeUnit::Nanosecond => cut_of::<TimestampNanosecondType, 1_000_000_000>(timestamps, to),
+    }
+}
+
+/// The date of each timestamp; `None` if DataFusion has to compute it.
+pub(super) fn dates(timestamps: &dyn Array) -> Option<ArrayRef> {
+    match unit(timestamps)? {
+        TimeUnit::Second => dates_of::<TimestampSecondType, 1>(timestamps),
+        TimeUnit::Millisecond => dates_of::<TimestampMillisecondType, 1_000>(timestamps),
+        TimeUnit::Microsecond => dates_of::<TimestampMicrosecondType, 1_000_000>(timestamps),
+        TimeUnit::Nanosecond => dates_of::<TimestampNanosecondType, 1_000_000_000>(timestamps),
+    }
+}
+
+/// The unit of timestamps without a time zone.
+fn unit(timestamps: &dyn Array) -> Option<TimeUnit> {
+    match timestamps.data_type() {
+        DataType::Timestamp(unit, None) => Some(*unit),
+        _ => None,
+    }
+}
+
+/// The timestamps, if all are so near 1970 that DataFusion knows their dates and those of `margin`
+/// days before. What is under a NULL counts too, as it takes part in the arithmetic.
+fn known<T: ArrowPrimitiveType<Native = i64>, const PER_SECOND: i64>(
+    timestamps: &dyn Array,
+    margin: i64,
+) -> Option<&PrimitiveArray<T>> {
+    let array = timestamps.as_primitive_opt::<T>()?;
+    let most = MOST_DAYS.saturating_mul(SECONDS_A_DAY * PER_SECOND);
+    let least = (-most).max(i64::MIN + margin * SECONDS_A_DAY * PER_SECOND);
+    let values = array.values().iter().copied();
+    let (low, high) = values.fold((i64::MAX, i64::MIN), |(low, high), v| {
+        (low.min(v), high.max(v))
+    });
+    (array.is_empty() || low >= least && high <= most).then_some(array)
+}
+
+fn parts_of<T: ArrowTimestampType, const PER_SECOND: i64>(
+    timestamps: &dyn Array,
+    part: Part,
+) -> Option<ArrayRef> {
+    let array = known::<T, PER_SECOND>(timestamps, 0)?;
+    let in_day = |v: i64| v.rem_euclid(SECONDS_A_DAY * PER_SECOND);
+    let day = |v: i64| v.div_euclid(SECONDS_A_DAY * PER_SECOND) as i32;
+    let parts: Int32Array = match part {
+        Part::Year => array.unary(|v| Date::of(day(v)).year),
+        Part::Quarter => array.unary(|v| (Date::of(day(v)).month + 2) / 3),
+        Part::Month => array.unary(|v| Date::of(day(v)).month),
+        Part::Day => array.unary(|v| Date::of(day(v)).day),
+        Part::Hour => array.unary(|v| (in_day(v) / (3_600 * PER_SECOND)) as i32),
+        Part::Minute => {
+            array.unary(|v| (v.rem_euclid(3_600 * PER_SECOND) / (60 * PER_SECOND)) as i32)
+        }
+        // 1970 began with a Thursday.
+        Part::DayOfWeek => array.unary(|v| (day(v) + 4).rem_euclid(7)),
+        Part::IsoDayOfWeek => array.unary(|v| (day(v) + 3).rem_euclid(7) + 1),
+        Part::DayOfYear => array.unary(|v| {
+            let day = day(v);
+            day - first_of_month(Date::of(day).year, 1) + 1
+        }),
+    };
+    Some(Arc::new(parts))
+}
+
+fn cut_of<T: ArrowTimestampType, const PER_SECOND: i64>(
+    timestamps: &dyn Array,
+    to: Cut,
+) -> Option<ArrayRef> {
+    let array = known::<T, PER_SECOND>(timestamps, LONGEST_CUT_DAYS)?;
+    let ticks = SECONDS_A_DAY * PER_SECOND;
+    let start = |v: i64| i64::from(to.start(v.div_euclid(ticks) as i32)) * ticks;
+    let cut: PrimitiveArray<T> = array.unary(start);
+    Some(Arc::new(cut))
+}
+
+fn dates_of<T: ArrowTimestampType, const PER_SECOND: i64>(
+    timestamps: &dyn Array,
+) -> Option<ArrayRef> {
+    let array = known::<T, PER_SECOND>(timestamps, 0)?;
+    let dates: Date32Array = array.unary(|v| v.div_euclid(SECONDS_A_DAY * PER_SECOND) as i32);
+    Some(Arc::new(dates))
+}
