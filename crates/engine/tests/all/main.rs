@@ -5,6 +5,7 @@
 mod adapt;
 mod answers;
 mod bigjoin;
+mod calendar;
 
 mod capture;
 mod code_filters;

@@ -1,0 +1,86 @@
+//! Parts of timestamps are those of plain DataFusion, wherever a statement has them.
+
+use crate::common::Numbers;
+use crate::common::both::{Both, batch};
+use arrow::array::{ArrayRef, Int32Array, TimestampMicrosecondArray, TimestampSecondArray};
+use std::sync::Arc;
+
+/// Timestamps of two units around 1970 with NULLs, one with a time zone, and a key.
+fn table() -> Both {
+    let mut numbers = Numbers::of_this_run();
+    let mut seconds = || {
+        let value = |_| {
+            let second = numbers.below(400 * 365 * 86_400) as i64 - 200 * 365 * 86_400;
+            (numbers.below(7) != 0).then_some(second)
+        };
+        (0..3_000).map(value).collect::<Vec<Option<i64>>>()
+    };
+    let micros = seconds().into_iter().map(|s| s.map(|s| s * 1_000_000 + 1));
+    let micros: ArrayRef = Arc::new(micros.collect::<TimestampMicrosecondArray>());
+    let whole: ArrayRef = Arc::new(TimestampSecondArray::from(seconds()));
+    let zoned = TimestampSecondArray::from(seconds()).with_timezone("+02:00");
+    let key: ArrayRef = Arc::new(Int32Array::from_iter_values((0..3_000).map(|row| row % 5)));
+    let columns = vec![
+        ("us", micros),
+        ("s", whole),
+        ("z", Arc::new(zoned) as ArrayRef),
+        ("k", key),
+    ];
+    Both::new().table("t", &[batch(columns)])
+}
+
+#[test]
+fn outputs_keys_and_arguments_are_those_of_datafusion() {
+    let both = table();
+    for time in ["us", "s", "z", "(us + interval '5 hours')"] {
+        for value in [
+            format!("extract(year from {time})"),
+            format!("extract(dow from {time})"),
+            format!("date_part('hour', {time})"),
+            format!("extract(week from {time})"),
+            format!("date_trunc('month', {time})"),
+            format!("date_trunc('day', {time})"),
+            format!("{time}::date"),
+            format!("CASE WHEN k = 1 THEN extract(doy from {time}) END"),
+        ] {
+            for sql in [
+                format!("SELECT k, {value} FROM t"),
+                format!("SELECT {value}, count(*), min(k) FROM t GROUP BY {value}"),
+                format!("SELECT {value} AS v, count(*) FROM t GROUP BY v HAVING count(*) > 3"),
+                format!("SELECT k, max({value}), count(DISTINCT {value}) FROM t GROUP BY k"),
+                format!("SELECT k, {value} FROM t WHERE {value} IS NOT NULL ORDER BY {value}, k"),
+                format!(
+                    "SELECT count(*) FROM t a JOIN (SELECT DISTINCT {value} AS v FROM t) b \
+                         ON b.v = (SELECT max({value}) FROM t)"
+                ),
+            ] {
+                let ran = both.same(&sql);
+                assert!(ran.rows.is_ok(), "{sql}: {:?}", ran.rows);
+            }
+        }
+    }
+}
+
+#[test]
+fn only_timestamps_without_a_time_zone_are_computed_by_arithmetic() {
+    let both = table();
+    for (value, is_quick) in [
+        ("extract(month from us)", true),
+        ("date_trunc('year', s)", true),
+        ("us::date", true),
+        ("extract(month from z)", false),
+        ("z::date", false),
+        ("extract(month from us::date)", true),
+        ("extract(month from interval '3 months')", false),
+        ("k", false),
+    ] {
+        let ran = both.same(&format!("SELECT {value}, count(*) FROM t GROUP BY 1"));
+        assert!(ran.rows.is_ok(), "{value}: {:?}", ran.rows);
+        assert_eq!(
+            ran.plan.contains("tierloom_date"),
+            is_quick,
+            "{value}\n{}",
+            ran.plan
+        );
+    }
+}
