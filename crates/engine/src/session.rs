@@ -551,9 +551,8 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         insert_before(&mut physical.rules, EarlyStarJoins::BEFORE, early);
         builder = builder.with_physical_optimizer_rule(Arc::new(StarJoinRule));
     }
-    for rule in options.big_operators() {
-        builder = builder.with_physical_optimizer_rule(rule);
-    }
+    let big = options.big_operators().into_iter();
+    builder = big.fold(builder, SessionStateBuilder::with_physical_optimizer_rule);
     if options.tuned && options.runtime_filters {
         builder = builder.with_physical_optimizer_rule(Arc::new(RuntimeFilters));
     }
@@ -611,8 +610,10 @@ fn rules(options: &EngineOptions) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     if options.tuned {
         after(OuterJoinsByKeys::AFTER, Arc::new(OuterJoinsByKeys));
         after("push_down_filter", Arc::new(StarJoinOrder));
-        let order = JoinOrder::new(options.join_order.clone());
-        after("push_down_filter", Arc::new(order));
+        after(
+            "push_down_filter",
+            Arc::new(JoinOrder::new(options.join_order.clone())),
+        );
         after(ShiftedSums::AFTER, Arc::new(ShiftedSums));
         after(ConstantKeys::AFTER, Arc::new(ConstantKeys));
         after(AntiJoinsByNulls::AFTER, Arc::new(AntiJoinsByNulls));

@@ -1,6 +1,6 @@
 //! The functions that take the place of DataFusion's.
 
-use super::ticks::{Cut, Part, cut, dates, parts};
+use super::ticks::{TimeCut, TimePart, cut, dates, parts};
 use arrow::array::ArrayRef;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -62,8 +62,8 @@ impl Quick {
         };
         let name = ScalarValue::try_as_str(name)??;
         match self.plain.name() {
-            "date_part" => parts(timestamps, Part::of(name)?),
-            _ => cut(timestamps, Cut::of(name)?),
+            "date_part" => parts(timestamps, TimePart::of(name)?),
+            _ => cut(timestamps, TimeCut::of(name)?),
         }
     }
 }
@@ -242,7 +242,7 @@ mod tests {
             let plain = invoke(&date_part(), args(part));
             assert_eq!(quick, plain, "{part} of {values:?} {of_type}");
         }
-        // DataFusion 55 subtracts from the smallest timestamp when it cuts to a unit of fixed length.
+        // DataFusion 55 subtracts from the smallest timestamp when a unit has a fixed length.
         let is_extreme = values.iter().flatten().any(|v| v.unsigned_abs() > 1 << 62);
         for to in CUTS.into_iter().take(if is_extreme { 4 } else { 6 }) {
             let quick = invoke(&quick_cut(), args(to));

@@ -20,7 +20,7 @@ const LONGEST_CUT_DAYS: i64 = 366;
 
 /// A part of a timestamp as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum TimePart {
     Year,
     Quarter,
     Month,
@@ -34,18 +34,18 @@ pub(super) enum Part {
     DayOfYear,
 }
 
-impl Part {
+impl TimePart {
     pub fn of(name: &str) -> Option<Self> {
         Some(match name.to_ascii_lowercase().as_str() {
-            "year" => Part::Year,
-            "quarter" => Part::Quarter,
-            "month" => Part::Month,
-            "day" => Part::Day,
-            "hour" => Part::Hour,
-            "minute" => Part::Minute,
-            "dow" => Part::DayOfWeek,
-            "isodow" => Part::IsoDayOfWeek,
-            "doy" => Part::DayOfYear,
+            "year" => TimePart::Year,
+            "quarter" => TimePart::Quarter,
+            "month" => TimePart::Month,
+            "day" => TimePart::Day,
+            "hour" => TimePart::Hour,
+            "minute" => TimePart::Minute,
+            "dow" => TimePart::DayOfWeek,
+            "isodow" => TimePart::IsoDayOfWeek,
+            "doy" => TimePart::DayOfYear,
             _ => return None,
         })
     }
@@ -53,43 +53,43 @@ impl Part {
 
 /// What timestamps are cut to, of units that have no fixed length or do not begin with 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum TimeCut {
     Week,
     Month,
     Quarter,
     Year,
 }
 
-impl Cut {
+impl TimeCut {
     pub fn of(name: &str) -> Option<Self> {
         Some(match name.to_ascii_lowercase().as_str() {
-            "week" => Cut::Week,
-            "month" => Cut::Month,
-            "quarter" => Cut::Quarter,
-            "year" => Cut::Year,
+            "week" => TimeCut::Week,
+            "month" => TimeCut::Month,
+            "quarter" => TimeCut::Quarter,
+            "year" => TimeCut::Year,
             _ => return None,
         })
     }
 
     /// The first day of the unit that a day is in.
     fn start(self, day: i32) -> i32 {
-        if self == Cut::Week {
+        if self == TimeCut::Week {
             return day - (day + 3).rem_euclid(7);
         }
         let date = Date::of(day);
         first_of_month(
             date.year,
             match self {
-                Cut::Week | Cut::Month => date.month,
-                Cut::Quarter => (date.month - 1) / 3 * 3 + 1,
-                Cut::Year => 1,
+                TimeCut::Week | TimeCut::Month => date.month,
+                TimeCut::Quarter => (date.month - 1) / 3 * 3 + 1,
+                TimeCut::Year => 1,
             },
         )
     }
 }
 
 /// The part of each timestamp; `None` if DataFusion has to compute it.
-pub(super) fn parts(timestamps: &dyn Array, part: Part) -> Option<ArrayRef> {
+pub(super) fn parts(timestamps: &dyn Array, part: TimePart) -> Option<ArrayRef> {
     match unit(timestamps)? {
         TimeUnit::Second => parts_of::<TimestampSecondType, 1>(timestamps, part),
         TimeUnit::Millisecond => parts_of::<TimestampMillisecondType, 1_000>(timestamps, part),
@@ -101,7 +101,7 @@ pub(super) fn parts(timestamps: &dyn Array, part: Part) -> Option<ArrayRef> {
 }
 
 /// The start of the unit that each timestamp is in; `None` if DataFusion has to compute it.
-pub(super) fn cut(timestamps: &dyn Array, to: Cut) -> Option<ArrayRef> {
+pub(super) fn cut(timestamps: &dyn Array, to: TimeCut) -> Option<ArrayRef> {
     match unit(timestamps)? {
         TimeUnit::Second => cut_of::<TimestampSecondType, 1>(timestamps, to),
         TimeUnit::Millisecond => cut_of::<TimestampMillisecondType, 1_000>(timestamps, to),
@@ -146,24 +146,24 @@ fn known<T: ArrowPrimitiveType<Native = i64>, const PER_SECOND: i64>(
 
 fn parts_of<T: ArrowTimestampType, const PER_SECOND: i64>(
     timestamps: &dyn Array,
-    part: Part,
+    part: TimePart,
 ) -> Option<ArrayRef> {
     let array = known::<T, PER_SECOND>(timestamps, 0)?;
     let in_day = |v: i64| v.rem_euclid(SECONDS_A_DAY * PER_SECOND);
     let day = |v: i64| v.div_euclid(SECONDS_A_DAY * PER_SECOND) as i32;
     let parts: Int32Array = match part {
-        Part::Year => array.unary(|v| Date::of(day(v)).year),
-        Part::Quarter => array.unary(|v| (Date::of(day(v)).month + 2) / 3),
-        Part::Month => array.unary(|v| Date::of(day(v)).month),
-        Part::Day => array.unary(|v| Date::of(day(v)).day),
-        Part::Hour => array.unary(|v| (in_day(v) / (3_600 * PER_SECOND)) as i32),
-        Part::Minute => {
+        TimePart::Year => array.unary(|v| Date::of(day(v)).year),
+        TimePart::Quarter => array.unary(|v| (Date::of(day(v)).month + 2) / 3),
+        TimePart::Month => array.unary(|v| Date::of(day(v)).month),
+        TimePart::Day => array.unary(|v| Date::of(day(v)).day),
+        TimePart::Hour => array.unary(|v| (in_day(v) / (3_600 * PER_SECOND)) as i32),
+        TimePart::Minute => {
             array.unary(|v| (v.rem_euclid(3_600 * PER_SECOND) / (60 * PER_SECOND)) as i32)
         }
         // 1970 began with a Thursday.
-        Part::DayOfWeek => array.unary(|v| (day(v) + 4).rem_euclid(7)),
-        Part::IsoDayOfWeek => array.unary(|v| (day(v) + 3).rem_euclid(7) + 1),
-        Part::DayOfYear => array.unary(|v| {
+        TimePart::DayOfWeek => array.unary(|v| (day(v) + 4).rem_euclid(7)),
+        TimePart::IsoDayOfWeek => array.unary(|v| (day(v) + 3).rem_euclid(7) + 1),
+        TimePart::DayOfYear => array.unary(|v| {
             let day = day(v);
             day - first_of_month(Date::of(day).year, 1) + 1
         }),
@@ -173,7 +173,7 @@ fn parts_of<T: ArrowTimestampType, const PER_SECOND: i64>(
 
 fn cut_of<T: ArrowTimestampType, const PER_SECOND: i64>(
     timestamps: &dyn Array,
-    to: Cut,
+    to: TimeCut,
 ) -> Option<ArrayRef> {
     let array = known::<T, PER_SECOND>(timestamps, LONGEST_CUT_DAYS)?;
     let ticks = SECONDS_A_DAY * PER_SECOND;
