@@ -8,7 +8,6 @@ use crate::EngineError;
 use crate::anti_joins::AntiJoinsByNulls;
 use crate::big_operators::big_operators;
 use crate::bigjoin::{BigAggregateOptions, BigJoinOptions};
-use crate::calendar::CalendarFunctions;
 use crate::constant_keys::ConstantKeys;
 use crate::grouping_sets::GroupingSets;
 use crate::join_order::{JoinOrder, JoinOrderOptions};
@@ -16,7 +15,6 @@ use crate::outer_joins::OuterJoinsByKeys;
 use crate::plan_cache::PlanCache;
 use crate::planning;
 use crate::provider::PlacedTableProvider;
-use crate::quick_rules;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
 use crate::runtime_filter::RuntimeFilters;
 use crate::semi_joins::SemiJoinsDown;
@@ -29,6 +27,7 @@ use crate::system_table::SystemTable;
 use crate::table::PlacedTable;
 use crate::task::task_context;
 use crate::wait::stopped;
+use crate::{calendar, quick_rules};
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
@@ -610,16 +609,14 @@ fn rules(options: &EngineOptions) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     if options.tuned {
         after(OuterJoinsByKeys::AFTER, Arc::new(OuterJoinsByKeys));
         after("push_down_filter", Arc::new(StarJoinOrder));
-        after(
-            "push_down_filter",
-            Arc::new(JoinOrder::new(options.join_order.clone())),
-        );
+        let order = JoinOrder::new(options.join_order.clone());
+        after("push_down_filter", Arc::new(order));
         after(ShiftedSums::AFTER, Arc::new(ShiftedSums));
         after(ConstantKeys::AFTER, Arc::new(ConstantKeys));
         after(AntiJoinsByNulls::AFTER, Arc::new(AntiJoinsByNulls));
         after(SemiJoinsDown::AFTER, Arc::new(SemiJoinsDown));
         // Last, so that every other rule knows the functions.
-        rules.push(Arc::new(CalendarFunctions::default()));
+        rules.push(Arc::new(calendar::CalendarFunctions::default()));
     }
     rules
 }
