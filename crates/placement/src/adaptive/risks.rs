@@ -52,26 +52,17 @@ impl Controller {
     ) -> Result<Risk, AdaptError> {
         let certainty = self.settings.certainty;
         let state = self.states.get(&kept.key);
-        let measured = state.and_then(|s| s.evidence.alone(&kept.layout, layout, self.std_devs()));
-        if let Some(shown) = measured {
+        let std_devs = self.std_devs();
+        let measured = state.and_then(|s| s.evidence.alone(&kept.layout, layout, std_devs));
+        let scouted = state.and_then(|s| s.evidence.scouted(&kept.layout, layout, std_devs));
+        if let Some(shown) = measured.or(scouted) {
             let hidden = self.hidden_loss(kept, phase)?;
             let loss = (hidden - shown.least(certainty)).exp() - 1.0;
             let loss = loss.max(LEAST_RISK);
             return Ok(Risk {
                 loss,
                 of_scout: loss,
-                measured: true,
-            });
-        }
-        let scouted = state.and_then(|s| s.evidence.scouted(&kept.layout, layout, self.std_devs()));
-        if let Some(shown) = scouted {
-            let hidden = self.hidden_loss(kept, phase)?;
-            let loss = (hidden - shown.least(certainty)).exp() - 1.0;
-            let loss = loss.max(LEAST_RISK);
-            return Ok(Risk {
-                loss,
-                of_scout: loss,
-                measured: false,
+                measured: measured.is_some(),
             });
         }
         let far = kept.layout.distance(layout);

@@ -170,7 +170,7 @@ impl Controller {
         if self.state(&kept.key).attempts >= MOST_ATTEMPTS {
             return Ok(self.quiet(kept, "trials have not shown a gain"));
         }
-        let kept = self.with_known_proposal(kept)?;
+        let kept = self.with_known_proposal(kept);
         let candidates = self.candidates(&kept)?;
         let mut trials = self.trials(&kept, phase, candidates)?;
         if self.state(&kept.key).all_attempts >= LARGE_ATTEMPTS {
@@ -255,10 +255,10 @@ impl Controller {
     /// The decision with a layout in the place of the proposed one that was tried already and is
     /// not far from it: evidence counts for exactly one layout, and gains hardly differ near the
     /// best.
-    fn with_known_proposal(&self, kept: PhaseDecision) -> Result<PhaseDecision, AdaptError> {
+    fn with_known_proposal(&self, kept: PhaseDecision) -> PhaseDecision {
         let first = self.belief.reference_tier();
         let Some(state) = self.states.get(&kept.key) else {
-            return Ok(kept);
+            return kept;
         };
         let off = |layout: &Layout| 1.0 - layout.columns.share(first);
         let wanted = off(&kept.proposed);
@@ -270,10 +270,10 @@ impl Controller {
             .filter(|l| l.operators == kept.layout.operators && !state.is_refused(l))
             .filter(|l| *l != kept.layout && apart(l) <= CLOSE_ENOUGH * wanted)
             .min_by(|a, b| apart(a).total_cmp(&apart(b)));
-        Ok(match near {
+        match near {
             Some(proposed) => PhaseDecision { proposed, ..kept },
             None => kept,
-        })
+        }
     }
 
     /// Layouts worth trying, most valuable first.
