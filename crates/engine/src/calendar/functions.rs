@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-/// Functions that [`super::CalendarFunctions`] puts into plans: whoever reads a plan that was
+/// Functions that a rule of the optimizer puts into plans: whoever reads a plan that was
 /// written down needs them beside those of the session.
 pub fn calendar_functions() -> [Arc<ScalarUDF>; 3] {
     [quick_part(), quick_cut(), date_of()].map(Arc::new)
