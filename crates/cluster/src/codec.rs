@@ -101,12 +101,17 @@ impl PhysicalExtensionCodec for PlanCodec {
     }
 
     fn try_decode_udf(&self, name: &str, _buf: &[u8]) -> Result<Arc<ScalarUDF>> {
-        let mut known = functions_of_rules().into_iter().chain(calendar_functions());
+        let mut known = functions_of_plans();
         match known.find(|function| function.name() == name) {
             Some(function) => Ok(function),
             None => not_impl_err!("the function {name} on a cluster"),
         }
     }
+}
+
+/// Functions that rules put into plans, beside those of a session.
+pub(crate) fn functions_of_plans() -> impl Iterator<Item = Arc<ScalarUDF>> {
+    functions_of_rules().into_iter().chain(calendar_functions())
 }
 
 /// The message for an operator of this crate.

@@ -290,7 +290,10 @@ fn is_window_function(expr: &Expr) -> bool {
 }
 
 /// Whether an expression of the operator itself holds one that is `such`.
-fn operator_holds(node: &LogicalPlan, such: impl Fn(&Expr) -> bool) -> Result<bool> {
+///
+/// # Errors
+/// Those of walking through the expressions.
+pub fn operator_holds(node: &LogicalPlan, such: impl Fn(&Expr) -> bool) -> Result<bool> {
     let mut found = false;
     node.each_expression(&mut |expr| {
         found = expr.has(&mut |e| Ok(such(e)))?;

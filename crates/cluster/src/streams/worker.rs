@@ -2,7 +2,7 @@
 
 use super::leaf::NodeRowsExec;
 use super::on_threads::OnThreads;
-use crate::codec::{PlanCodec, PlanReader};
+use crate::codec::{PlanCodec, PlanReader, functions_of_plans};
 use crate::direct::NodeLinks;
 use crate::local::part_of;
 use crate::map::VERSION;
@@ -19,8 +19,6 @@ use datafusion_distributed::{
     WorkerPlanRewriteEventResponse, WorkerQueryContext,
 };
 use std::sync::Arc;
-use tierloom_corrections::functions_of_rules;
-use tierloom_engine::calendar_functions;
 use tierloom_sql::in_pieces;
 use tonic::body::Body;
 use tonic::service::Routes;
@@ -62,9 +60,8 @@ fn session(
     *config = config.clone().with_batch_size(BATCH_ROWS);
     let own = Arc::clone(node);
     let scalar = engine.scalar_functions().values().cloned();
-    let of_rules = functions_of_rules().into_iter().chain(calendar_functions());
     builder
-        .with_scalar_functions(scalar.chain(of_rules).collect())
+        .with_scalar_functions(scalar.chain(functions_of_plans()).collect())
         .with_aggregate_functions(engine.aggregate_functions().values().cloned().collect())
         .with_window_functions(engine.window_functions().values().cloned().collect())
         .with_distributed_user_codec_arc(codec)

@@ -2,14 +2,14 @@
 
 use super::functions::{date_of, quick_cut, quick_part};
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
-use tierloom_corrections::{Walk, WalkAll};
+use tierloom_corrections::{Walk, operator_holds};
 
 /// Computes parts of timestamps by arithmetic where values are made: in outputs, keys of groups and
 /// arguments of aggregates. Conditions stay as other rules know them.
@@ -48,15 +48,7 @@ impl OptimizerRule for CalendarFunctions {
             return Ok(Transformed::no(plan));
         }
         // Most operators have none, and the optimizer asks in every pass.
-        let mut has = false;
-        plan.each_expression(&mut |expr| {
-            has = expr.has(&mut |e| Ok(is_candidate(e)))?;
-            Ok(match has {
-                true => TreeNodeRecursion::Stop,
-                false => TreeNodeRecursion::Continue,
-            })
-        })?;
-        if !has {
+        if !operator_holds(&plan, is_candidate)? {
             return Ok(Transformed::no(plan));
         }
         let schema = merge_schema(&plan.inputs());

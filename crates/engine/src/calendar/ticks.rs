@@ -88,44 +88,41 @@ impl TimeCut {
     }
 }
 
+/// Calls `$of` for the unit of timestamps without a time zone; `None` for other arrays. The ticks
+/// of a second are constants, so that divisions by them are multiplications.
+macro_rules! by_unit {
+    ($of:ident($timestamps:ident $(, $more:expr)?)) => {
+        match $timestamps.data_type() {
+            DataType::Timestamp(TimeUnit::Second, None) => {
+                $of::<TimestampSecondType, 1>($timestamps $(, $more)?)
+            }
+            DataType::Timestamp(TimeUnit::Millisecond, None) => {
+                $of::<TimestampMillisecondType, 1_000>($timestamps $(, $more)?)
+            }
+            DataType::Timestamp(TimeUnit::Microsecond, None) => {
+                $of::<TimestampMicrosecondType, 1_000_000>($timestamps $(, $more)?)
+            }
+            DataType::Timestamp(TimeUnit::Nanosecond, None) => {
+                $of::<TimestampNanosecondType, 1_000_000_000>($timestamps $(, $more)?)
+            }
+            _ => None,
+        }
+    };
+}
+
 /// The part of each timestamp; `None` if DataFusion has to compute it.
 pub(super) fn parts(timestamps: &dyn Array, part: TimePart) -> Option<ArrayRef> {
-    match unit(timestamps)? {
-        TimeUnit::Second => parts_of::<TimestampSecondType, 1>(timestamps, part),
-        TimeUnit::Millisecond => parts_of::<TimestampMillisecondType, 1_000>(timestamps, part),
-        TimeUnit::Microsecond => parts_of::<TimestampMicrosecondType, 1_000_000>(timestamps, part),
-        TimeUnit::Nanosecond => {
-            parts_of::<TimestampNanosecondType, 1_000_000_000>(timestamps, part)
-        }
-    }
+    by_unit!(parts_of(timestamps, part))
 }
 
 /// The start of the unit that each timestamp is in; `None` if DataFusion has to compute it.
 pub(super) fn cut(timestamps: &dyn Array, to: TimeCut) -> Option<ArrayRef> {
-    match unit(timestamps)? {
-        TimeUnit::Second => cut_of::<TimestampSecondType, 1>(timestamps, to),
-        TimeUnit::Millisecond => cut_of::<TimestampMillisecondType, 1_000>(timestamps, to),
-        TimeUnit::Microsecond => cut_of::<TimestampMicrosecondType, 1_000_000>(timestamps, to),
-        TimeUnit::Nanosecond => cut_of::<TimestampNanosecondType, 1_000_000_000>(timestamps, to),
-    }
+    by_unit!(cut_of(timestamps, to))
 }
 
 /// The date of each timestamp; `None` if DataFusion has to compute it.
 pub(super) fn dates(timestamps: &dyn Array) -> Option<ArrayRef> {
-    match unit(timestamps)? {
-        TimeUnit::Second => dates_of::<TimestampSecondType, 1>(timestamps),
-        TimeUnit::Millisecond => dates_of::<TimestampMillisecondType, 1_000>(timestamps),
-        TimeUnit::Microsecond => dates_of::<TimestampMicrosecondType, 1_000_000>(timestamps),
-        TimeUnit::Nanosecond => dates_of::<TimestampNanosecondType, 1_000_000_000>(timestamps),
-    }
-}
-
-/// The unit of timestamps without a time zone.
-fn unit(timestamps: &dyn Array) -> Option<TimeUnit> {
-    match timestamps.data_type() {
-        DataType::Timestamp(unit, None) => Some(*unit),
-        _ => None,
-    }
+    by_unit!(dates_of(timestamps))
 }
 
 /// The timestamps, if all are so near 1970 that DataFusion knows their dates and those of `margin`
@@ -149,14 +146,14 @@ fn parts_of<T: ArrowTimestampType, const PER_SECOND: i64>(
     part: TimePart,
 ) -> Option<ArrayRef> {
     let array = known::<T, PER_SECOND>(timestamps, 0)?;
-    let in_day = |v: i64| v.rem_euclid(SECONDS_A_DAY * PER_SECOND);
     let day = |v: i64| v.div_euclid(SECONDS_A_DAY * PER_SECOND) as i32;
     let parts: Int32Array = match part {
         TimePart::Year => array.unary(|v| Date::of(day(v)).year),
         TimePart::Quarter => array.unary(|v| (Date::of(day(v)).month + 2) / 3),
         TimePart::Month => array.unary(|v| Date::of(day(v)).month),
         TimePart::Day => array.unary(|v| Date::of(day(v)).day),
-        TimePart::Hour => array.unary(|v| (in_day(v) / (3_600 * PER_SECOND)) as i32),
+        TimePart::Hour => array
+            .unary(|v| (v.rem_euclid(SECONDS_A_DAY * PER_SECOND) / (3_600 * PER_SECOND)) as i32),
         TimePart::Minute => {
             array.unary(|v| (v.rem_euclid(3_600 * PER_SECOND) / (60 * PER_SECOND)) as i32)
         }

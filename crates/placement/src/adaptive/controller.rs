@@ -222,7 +222,7 @@ impl Controller {
         // Scaled to all tuples, to be comparable with runs without trials.
         let whole_ns = measured.time_ns / decision.rest();
         let reference = self.profile.time_ns(phase, &self.home, workers)?;
-        let run = self.as_run(decision, measured, reference);
+        let run = self.as_run(decision, measured, whole_ns, reference);
         // Before the run becomes evidence, as it is compared with the previous run under its
         // layout.
         self.note_noise(&decision.key, &run);
@@ -257,7 +257,13 @@ impl Controller {
     }
 
     /// The measured times over `reference`, ns, the phase's on the first tier by the profile.
-    fn as_run(&self, decision: &PhaseDecision, measured: &Measured, reference: f64) -> PhaseRun {
+    fn as_run(
+        &self,
+        decision: &PhaseDecision,
+        measured: &Measured,
+        whole_ns: f64,
+        reference: f64,
+    ) -> PhaseRun {
         let least = self.settings.min_trial_share;
         let trials = decision.trials.iter().zip(&measured.trials_ns);
         let (scouts, trials): (Vec<_>, Vec<_>) =
@@ -273,8 +279,7 @@ impl Controller {
         };
         PhaseRun {
             layout: decision.layout.clone(),
-            // Scaled to all tuples, to be comparable with runs without trials.
-            whole: (measured.time_ns / decision.rest() / reference).ln(),
+            whole: (whole_ns / reference).ln(),
             trials: trials.into_iter().map(timed).collect(),
             scouts: scouts.into_iter().map(scouted).collect(),
         }

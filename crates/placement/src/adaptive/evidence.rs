@@ -111,38 +111,26 @@ impl Evidence {
 
     /// Distinct layouts tried while the phase was under `from`, in the order of their first trial.
     pub fn tried(&self, from: &Layout) -> Vec<Layout> {
-        let mut tried: Vec<Layout> = Vec::new();
-        for (layout, _) in self
-            .runs
-            .iter()
-            .filter(|r| r.layout == *from)
-            .flat_map(|r| &r.trials)
-        {
-            if !tried.contains(layout) {
-                tried.push(layout.clone());
-            }
-        }
-        tried
+        distinct(self.under(from).flat_map(|r| &r.trials).map(|(l, _)| l))
     }
 
     /// Distinct layouts scouted while the phase was under `from`.
     pub fn scouted_layouts(&self, from: &Layout) -> Vec<Layout> {
-        let mut scouted: Vec<Layout> = Vec::new();
-        let runs = self.runs.iter().filter(|r| r.layout == *from);
-        for (layout, ..) in runs.flat_map(|r| &r.scouts) {
-            if !scouted.contains(layout) {
-                scouted.push(layout.clone());
-            }
-        }
-        scouted
+        distinct(self.under(from).flat_map(|r| &r.scouts).map(|(l, ..)| l))
+    }
+
+    fn under(&self, layout: &Layout) -> impl Iterator<Item = &PhaseRun> {
+        self.runs.iter().filter(move |r| r.layout == *layout)
     }
 
     /// Gain of `to` over `from` as scouts have shown it, which bounds the loss of longer trials.
     pub fn scouted(&self, from: &Layout, to: &Layout, std_devs: StdDevs) -> Option<MeasuredGain> {
-        let runs = || self.runs.iter().filter(|r| r.layout == *from);
-        let fastest = runs().map(|r| r.whole).fold(f64::INFINITY, f64::min);
+        let fastest = self
+            .under(from)
+            .map(|r| r.whole)
+            .fold(f64::INFINITY, f64::min);
         let (mut sum, mut variance, mut count) = (0.0, 0.0, 0_usize);
-        for run in runs() {
+        for run in self.under(from) {
             for (_, time, std_dev) in run.scouts.iter().filter(|(l, ..)| l == to) {
                 // As in trials, a run that is slow as a whole makes no scout look fast.
                 let whole = run.whole.min(fastest + OUTLIER * std_devs.whole);
@@ -266,6 +254,16 @@ impl Evidence {
         let count = times.len();
         Some((median(&mut times)?, count))
     }
+}
+
+fn distinct<'a>(layouts: impl Iterator<Item = &'a Layout>) -> Vec<Layout> {
+    let mut found: Vec<Layout> = Vec::new();
+    for layout in layouts {
+        if !found.contains(layout) {
+            found.push(layout.clone());
+        }
+    }
+    found
 }
 
 #[cfg(test)]
