@@ -2,21 +2,27 @@
 //!
 //! ```text
 //!   rows        codes (0 to 4 bytes)  domain: the value of a code
-//!   1994-01-03    2                   Offset: value = base + code      (dates, keys, decimals)
+//!   1994-01-03    2                   Offset: base + code, in units    (dates, keys, decimals)
 //!   1994-01-01    0                   Values: values[code], ascending  (strings, sparse integers)
 //!   NULL          0 in a nullable column; its values start at code 1
 //! ```
+//! The unit of an offset is mostly 1. It is a second for timestamps of whole seconds in a type of
+//! microseconds, and a cent for 64-bit floats that are amounts: all floats of a column that are
+//! nearest to decimals of a few digits are kept as these decimals ([`Unit::Decimal`]).
+//!
 //! Codes have the order of the values, so a range of values is a range of codes.
 
 mod decode;
+mod unit;
 mod zones;
 
+pub use unit::Unit;
 pub(crate) use zones::zones_of;
 
 use crate::EngineError;
-use arrow::array::{Array, ArrayRef, make_comparator, new_null_array};
+use arrow::array::{Array, ArrayRef, Int64Array, make_comparator, new_null_array};
 use arrow::compute::{SortOptions, cast, concat};
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::DataType;
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,12 +36,15 @@ pub const MAX_LISTED_CODES: u32 = 1 << 16;
 /// The mapping from codes to values.
 #[derive(Debug, Clone)]
 pub enum Domain {
-    /// Integers, dates, timestamps and decimals (unscaled): the value is `base + code`.
+    /// Integers, dates, timestamps, decimals (unscaled) and floats that are decimals: the value is
+    /// `base + code` units.
     Offset {
-        /// Value of the first code.
+        /// Value of the first code, in units.
         base: i64,
-        /// Value of the last code.
+        /// Value of the last code, in units.
         last: i64,
+        /// What is counted.
+        unit: Unit,
     },
     /// The distinct values in the column's type, strictly ascending and without NULL.
     Values(ArrayRef),
@@ -60,7 +69,7 @@ impl CodedColumn {
     ///
     /// # Errors
     /// If the region is too short for the codes and their padding, there are more than 2^32 codes,
-    /// or the domain's values are not strictly ascending.
+    /// the domain's values are not strictly ascending, or its unit is not one of the type.
     pub fn new(
         name: &str,
         data_type: DataType,
@@ -74,9 +83,14 @@ impl CodedColumn {
             problem,
         };
         let values = match &domain {
-            Domain::Offset { base, last } => u64::try_from(i128::from(*last) - i128::from(*base))
-                .map(|d| d.saturating_add(1))
-                .map_err(|_| wrong("has a range of values that is upside down".into()))?,
+            Domain::Offset { base, last, unit } => {
+                if let Some(why) = unit.mismatch(&data_type) {
+                    return Err(wrong(why));
+                }
+                u64::try_from(i128::from(*last) - i128::from(*base))
+                    .map(|d| d.saturating_add(1))
+                    .map_err(|_| wrong("has a range of values that is upside down".into()))?
+            }
             Domain::Values(values) => {
                 if values.data_type() != &data_type || !ascending(values)? {
                     return Err(wrong(format!(
@@ -144,7 +158,7 @@ impl CodedColumn {
     /// Number of codes, that of NULL included: one more than the largest code.
     pub fn code_count(&self) -> u64 {
         let values = match &self.domain {
-            Domain::Offset { base, last } => {
+            Domain::Offset { base, last, .. } => {
                 (*last as u64).wrapping_sub(*base as u64).saturating_add(1)
             }
             Domain::Values(values) => values.len() as u64,
@@ -152,11 +166,13 @@ impl CodedColumn {
         values.saturating_add(u64::from(self.nullable))
     }
 
-    /// The `base` for which every value is `base + code`; `None` for a listed domain.
-    pub fn integer_base(&self) -> Option<i64> {
+    /// The `base` for which every value is `base + code` of the unit; `None` for a listed domain.
+    pub fn offset(&self) -> Option<(i64, Unit)> {
         match &self.domain {
             // Wrapping: NULL's code has no value, and adding any other code wraps back into range.
-            Domain::Offset { base, .. } => Some(base.wrapping_sub(i64::from(self.nullable))),
+            Domain::Offset { base, unit, .. } => {
+                Some((base.wrapping_sub(i64::from(self.nullable)), *unit))
+            }
             Domain::Values(_) => None,
         }
     }
@@ -173,10 +189,8 @@ impl CodedColumn {
             return Ok(None);
         }
         let values = match &self.domain {
-            Domain::Offset { base, last } => {
-                let integers =
-                    arrow::array::PrimitiveArray::<Int64Type>::from_iter_values(*base..=*last);
-                from_integers(&(Arc::new(integers) as ArrayRef), &self.data_type)?
+            Domain::Offset { base, last, unit } => {
+                unit.values(Int64Array::from_iter_values(*base..=*last), &self.data_type)?
             }
             Domain::Values(values) => Arc::clone(values),
         };
@@ -197,10 +211,9 @@ impl CodedColumn {
             return Ok(new_null_array(&self.data_type, 1));
         }
         match &self.domain {
-            Domain::Offset { base, .. } => {
+            Domain::Offset { base, unit, .. } => {
                 let value = base.wrapping_add(i64::from(code - first));
-                let one = arrow::array::Int64Array::from(vec![value]);
-                from_integers(&(Arc::new(one) as ArrayRef), &self.data_type)
+                unit.values(Int64Array::from(vec![value]), &self.data_type)
             }
             Domain::Values(values) => Ok(values.slice((code - first) as usize, 1)),
         }

@@ -58,7 +58,13 @@ impl Codes<'_> {
         })
     }
 
-    fn map_at<T>(&self, start: usize, positions: &[u32], value: impl Fn(u32) -> T) -> Vec<T> {
+    /// Decodes the rows `start + position` with the function `value`.
+    pub(crate) fn map_at<T>(
+        &self,
+        start: usize,
+        positions: &[u32],
+        value: impl Fn(u32) -> T,
+    ) -> Vec<T> {
         let from = |position: &u32| start + *position as usize;
         // Bounds checks of the bytes alone would not catch positions in the padding.
         if let Some(last) = positions.iter().max() {

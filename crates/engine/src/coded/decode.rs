@@ -1,23 +1,25 @@
 //! Decodes codes to Arrow arrays.
 //!
 //! Integers of every width, dates, times and decimals are written once, straight from the codes.
-//! Strings and dictionaries go through Arrow's `take` on the column's values; for string views that
-//! copies 16 bytes per row and shares the payload.
+//! So are floats that are kept as decimals. Strings and dictionaries go through Arrow's `take` on
+//! the column's values; for string views that copies 16 bytes per row and shares the payload.
 
-use super::{CodedColumn, Domain};
+use super::unit::reinterpreted;
+use super::{CodedColumn, Domain, Unit};
 use crate::EngineError;
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, UInt32Array, new_empty_array,
-    new_null_array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, Int64Array, PrimitiveArray,
+    UInt32Array, new_empty_array, new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{
     DataType, Date32Type, Date64Type, Decimal128Type, DurationMicrosecondType,
-    DurationMillisecondType, DurationNanosecondType, DurationSecondType, Int8Type, Int16Type,
-    Int32Type, Int64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
-    Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType,
+    Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,6 +49,20 @@ impl RowSet<'_> {
         match self {
             RowSet::Range(range) => codes.offsets(range.clone(), base),
             RowSet::At { start, positions } => codes.offsets_at(*start, positions, base),
+        }
+    }
+
+    fn multiples(&self, codes: &Codes<'_>, base: i64, step: i64) -> Vec<i64> {
+        match self {
+            RowSet::Range(range) => codes.multiples(range.clone(), base, step),
+            RowSet::At { start, positions } => codes.multiples_at(*start, positions, base, step),
+        }
+    }
+
+    fn decimals(&self, codes: &Codes<'_>, base: i64, digits: u8) -> Vec<f64> {
+        match self {
+            RowSet::Range(range) => codes.decimals(range.clone(), base, digits),
+            RowSet::At { start, positions } => codes.decimals_at(*start, positions, base, digits),
         }
     }
 
@@ -94,6 +110,23 @@ pub(super) fn decode(column: &CodedColumn, rows: &RowSet<'_>) -> Result<ArrayRef
     } else {
         None
     };
+    match (column.offset(), column.domain()) {
+        (Some((base, Unit::Decimal(digits))), _) => {
+            let floats = rows.decimals(&column.codes(), base, digits);
+            return Ok(Arc::new(Float64Array::new(floats.into(), nulls)));
+        }
+        (Some((base, Unit::Times(step))), _) if step > 1 => {
+            let integers = rows.multiples(&column.codes(), base, step);
+            return reinterpreted(Int64Array::new(integers.into(), nulls), column.data_type());
+        }
+        (None, Domain::Values(values)) if *column.data_type() == DataType::Float64 => {
+            let table = values.as_primitive::<Float64Type>().values();
+            let first = u32::from(column.nullable());
+            let floats = rows.looked_up(&column.codes(), first, table);
+            return Ok(Arc::new(Float64Array::new(floats.into(), nulls)));
+        }
+        _ => {}
+    }
     match integers(column, rows, nulls.clone()) {
         Some(array) => Ok(array),
         None => taken(column, rows, nulls),
@@ -151,7 +184,10 @@ where
 {
     let first = u32::from(column.nullable());
     let values: Vec<T::Native> = match column.domain() {
-        Domain::Offset { .. } => rows.offsets(&column.codes(), column.integer_base().unwrap_or(0)),
+        Domain::Offset { .. } => {
+            let (base, _) = column.offset().unwrap_or((0, Unit::ONE));
+            rows.offsets(&column.codes(), base)
+        }
         Domain::Values(values) => {
             let table = values.as_primitive::<T>().values();
             rows.looked_up(&column.codes(), first, table)

@@ -114,7 +114,7 @@ impl CodedColumn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coded::Domain;
+    use crate::coded::{Domain, Unit};
     use arrow::datatypes::DataType;
     use proptest::prelude::*;
     use std::sync::Arc;
@@ -137,7 +137,11 @@ mod tests {
             Region::create(Arc::new(AnonymousNuma::new()), &topology, options).unwrap();
         pack(region.as_mut_slice(), width, 0, codes);
         let last = 1000 - i64::from(nullable);
-        let domain = Domain::Offset { base: 0, last };
+        let domain = Domain::Offset {
+            base: 0,
+            last,
+            unit: Unit::ONE,
+        };
         let region = Arc::new(region);
         CodedColumn::new("c", DataType::Int64, region, codes.len(), nullable, domain).unwrap()
     }

@@ -57,7 +57,8 @@ impl ColumnFacts {
             }
         };
         let of = |code: u32| -> Result<Option<ScalarValue>, EngineError> {
-            if !has_bounds(column.data_type()) {
+            // Floats that are kept as codes are neither NaN nor -0.
+            if !has_bounds(column.data_type()) && *column.data_type() != DataType::Float64 {
                 return Ok(None);
             }
             let value = match column.domain() {

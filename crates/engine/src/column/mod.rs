@@ -11,7 +11,7 @@ pub(crate) use values::view;
 use values::{Values, has_view};
 
 use crate::EngineError;
-use crate::coded::{CodedColumn, Domain};
+use crate::coded::{CodedColumn, Domain, Unit};
 use crate::pooled::{Guard, Guarded, PooledState};
 use arrow::array::{Array, ArrayData, ArrayRef, UInt32Array, make_array};
 use arrow::buffer::Buffer;
@@ -235,6 +235,10 @@ impl PlacedColumn {
                 "{} B {}",
                 column.width().bytes(),
                 match column.domain() {
+                    Domain::Offset {
+                        unit: Unit::Decimal(_),
+                        ..
+                    } => "decimal",
                     Domain::Offset { .. } => "offset",
                     Domain::Values(_) => "dictionary",
                 }

@@ -2,7 +2,7 @@
 
 use super::buffer_of;
 use crate::EngineError;
-use crate::coded::{CodedColumn, Domain};
+use crate::coded::{CodedColumn, Domain, Unit};
 use crate::pooled::Guarded;
 use arrow::array::{
     Array, ArrayData, ArrayRef, AsArray, DictionaryArray, PrimitiveArray, make_array,
@@ -54,9 +54,14 @@ pub(super) fn has_view(column: &CodedColumn) -> bool {
         (Domain::Values(_), DataType::Dictionary(key, _)) => {
             **key == DataType::UInt8 && column.width() == CodeWidth::One
         }
-        (Domain::Offset { base: 0, .. }, data_type) => {
-            data_type.primitive_width() == Some(column.width().bytes())
-        }
+        (
+            Domain::Offset {
+                base: 0,
+                unit: Unit::ONE,
+                ..
+            },
+            data_type,
+        ) => data_type.primitive_width() == Some(column.width().bytes()),
         _ => false,
     }
 }

@@ -12,7 +12,7 @@ use super::encode::Encoding;
 use super::generated::{data_type, words};
 use super::place::ColumnPlacer;
 use crate::EngineError;
-use crate::coded::{CodedColumn, Domain};
+use crate::coded::{CodedColumn, Domain, Unit};
 use crate::column::{ColumnFacts, PlacedColumn, buffer_of};
 use crate::table::PlacedTable;
 use arrow::array::{ArrayRef, Int32Array};
@@ -148,6 +148,7 @@ fn offsets(range: Option<(i64, i64)>) -> ColumnEncoding {
         domain: Some(Domain::Offset {
             base: i64::from(base),
             last: i64::from(most),
+            unit: Unit::ONE,
         }),
         width: CodeWidth::for_max(most.abs_diff(base)),
         code: Code::Offset(base),

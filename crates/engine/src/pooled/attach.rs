@@ -1,8 +1,8 @@
 //! Makes a table of one in a pool, over its mapped bytes.
 
 use super::content::{
-    COLUMN_FORMAT, Content, StoredColumn, StoredDomain, StoredForm, array, bounds_at,
-    contradiction, schema_at,
+    Content, READ_FORMATS, StoredColumn, StoredDomain, StoredForm, array, bounds_at, contradiction,
+    schema_at,
 };
 use super::{Guard, Guarded, VerifiedBytes};
 use crate::EngineError;
@@ -47,12 +47,17 @@ pub fn attach(
 ) -> Result<PooledTable, EngineError> {
     let attached = Arc::new(pool.attach(name)?);
     let format = &attached.content()["column_format"];
-    if *format != COLUMN_FORMAT {
+    let number = format
+        .as_u64()
+        .and_then(|number| u32::try_from(number).ok());
+    if number.is_none_or(|number| !READ_FORMATS.contains(&number)) {
         return Err(EngineError::Table {
             table: name.to_owned(),
             problem: format!(
-                "has column format {format} in the pool, and this version reads {COLUMN_FORMAT}; \
-                 load it again"
+                "has column format {format} in the pool, and this version reads {} to {}; load it \
+                 again",
+                READ_FORMATS.start(),
+                READ_FORMATS.end()
             ),
         });
     }
@@ -126,7 +131,9 @@ impl ColumnMaker<'_> {
             }
             StoredForm::Codes(domain) => {
                 let domain = match domain {
-                    StoredDomain::Offset { base, last } => Domain::Offset { base, last },
+                    StoredDomain::Offset { base, last, unit } => {
+                        Domain::Offset { base, last, unit }
+                    }
                     StoredDomain::Values(at) => {
                         Domain::Values(array(self.attached.attachment(), &at)?)
                     }

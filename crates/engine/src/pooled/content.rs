@@ -4,6 +4,7 @@
 
 use super::stored::StoredArray;
 use crate::EngineError;
+use crate::coded::Unit;
 use crate::column::ColumnFacts;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -13,11 +14,15 @@ use datafusion::common::ScalarValue;
 use datafusion::common::stats::Precision;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-/// Number of the format of columns in a pool. A table of another one has to be loaded again.
-pub const COLUMN_FORMAT: u32 = 1;
+/// Number of the format of columns in a pool, as written. A table of another one than this and
+/// those in [`READ_FORMATS`] has to be loaded again.
+pub const COLUMN_FORMAT: u32 = 2;
+
+/// Formats that can be read.
+pub(super) const READ_FORMATS: RangeInclusive<u32> = 1..=COLUMN_FORMAT;
 
 /// The content of a table's manifest.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,6 +67,9 @@ pub(super) enum StoredDomain {
     Offset {
         base: i64,
         last: i64,
+        /// There from format 2 on.
+        #[serde(default)]
+        unit: Unit,
     },
     /// Where the attachment has the values.
     Values(Range<u64>),

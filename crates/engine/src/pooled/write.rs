@@ -147,9 +147,10 @@ fn codes(
     let used = column.width().bytes() * column.rows();
     positions.add(&crate::column::buffer_of(column.region(), 0, used)?);
     let domain = match column.domain() {
-        Domain::Offset { base, last } => StoredDomain::Offset {
+        Domain::Offset { base, last, unit } => StoredDomain::Offset {
             base: *base,
             last: *last,
+            unit: *unit,
         },
         Domain::Values(values) => StoredDomain::Values(append(values, attachment)?),
     };

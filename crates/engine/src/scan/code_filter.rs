@@ -6,14 +6,15 @@
 //!   PlacedScanExec: predicate on all values of a domain, once ──► codes to keep: a range, or flags
 //!                   per morsel: codes of l_discount ──► positions ──► the other columns there
 //! ```
-//! Only conjuncts on one coded column with few values are used, and only as a hint: the filter
-//! above stays. A predicate that fails on a value of the domain (which need not occur in any row)
-//! is left to the filter. The keys of a join's build side become codes in the same way, as soon as
-//! they are known.
+//! Only conjuncts on one coded column are used that has few values or is compared with constants,
+//! and only as a hint: the filter above stays. A predicate that fails on a value of the domain
+//! (which need not occur in any row) is left to the filter. The keys of a join's build side become
+//! codes in the same way, as soon as they are known.
 
 use super::keys::{Keys, as_integers};
 use crate::breakdown::caught;
-use crate::coded::{CodedColumn, Domain};
+use crate::coded::{CodedColumn, Domain, Unit};
+use crate::comparisons::{Compared, compared};
 use crate::table::PlacedTable;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
@@ -123,8 +124,10 @@ impl CodeFilter {
         let field = schema.field(only.index());
         // A function that panics on a value of the domain might never see it in a row, so the
         // filter decides.
-        let kept = caught(|| kept_codes(coded, field, conjunct)).ok()??;
-        let keep = Keep::of(kept)?;
+        let keep = match caught(|| kept_codes(coded, field, conjunct)).ok()? {
+            Some(kept) => Keep::of(kept)?,
+            None => Keep::compared(coded, conjunct)?,
+        };
         Some(CodeFilter::new(column, coded, keep))
     }
 
@@ -242,7 +245,14 @@ impl Keep {
     /// See [`CodeFilter::of_keys`].
     fn of_keys(column: &CodedColumn, keys: &Keys) -> Option<Keep> {
         match (keys, column.domain()) {
-            (Keys::Integers(keys), Domain::Offset { base, last }) => {
+            (
+                Keys::Integers(keys),
+                Domain::Offset {
+                    base,
+                    last,
+                    unit: Unit::ONE,
+                },
+            ) => {
                 let first = u64::from(column.nullable());
                 let values = column.code_count() - first;
                 if column.code_count() > MOST_BITS {
@@ -288,7 +298,27 @@ impl Keep {
                 };
                 Keep::of(marks)
             }
-            (Keys::Texts(_), Domain::Offset { .. }) => None,
+            (_, Domain::Offset { .. }) => None,
+        }
+    }
+
+    /// The codes for which a comparison of the column with constants is true; `None` if it is
+    /// another predicate, or these are all codes or many.
+    fn compared(coded: &CodedColumn, conjunct: &Arc<dyn PhysicalExpr>) -> Option<Keep> {
+        match compared(conjunct, coded)? {
+            Compared::Range(0, high) if u64::from(high) + 1 == coded.code_count() => None,
+            Compared::Range(low, high) => Some(Keep::Range { low, high }),
+            Compared::Codes(codes) if codes.is_empty() => Some(Keep::Nothing),
+            Compared::Codes(codes) => {
+                if coded.code_count() > MOST_BITS {
+                    return None;
+                }
+                let mut bits = vec![0_u64; coded.code_count().div_ceil(64) as usize];
+                for code in codes {
+                    bits[(code / 64) as usize] |= 1 << (code % 64);
+                }
+                Some(Keep::Bits(Arc::new(bits)))
+            }
         }
     }
 

@@ -2,15 +2,18 @@
 //!
 //! Integers, decimals and dates are exact integers at a scale, so sums do not depend on the order
 //! of additions. Interval arithmetic over the domains of the columns proves that no intermediate
-//! value overflows; what cannot be proved is refused.
+//! value overflows; what cannot be proved is refused. Floats that are decimals are such integers
+//! too ([`super::floats`]).
 
 use super::NotFused;
 use super::dimension::LoadedDimension;
 use super::filters::over_values;
-use super::flags::{both, in_set, is_valid, not};
-use super::integers::{integers, with_nulls};
+use super::flags::in_set;
+use super::integers::integers;
 use super::lower::{Lowered, columns_of};
+use super::typed::{FloatForm, Typed, chosen, digits_of, is_exact, rescaled, scale};
 use super::universe::{fact_column, over_dimension};
+use crate::coded::Unit;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::Operator;
@@ -20,77 +23,6 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 use tierloom_star::{CodeValues, Expr, Interval};
-
-/// An integer expression with its type and NULL behaviour.
-pub(super) struct Typed {
-    pub expr: Expr,
-    pub data_type: DataType,
-    /// Columns whose NULL makes the expression NULL.
-    pub nulls: Vec<usize>,
-    /// Conditions, the expression is NULL where one of them is 0.
-    pub when: Vec<Expr>,
-}
-
-impl Typed {
-    /// An expression that is never NULL.
-    pub fn always(expr: Expr, data_type: DataType) -> Self {
-        Typed {
-            expr,
-            data_type,
-            nulls: Vec::new(),
-            when: Vec::new(),
-        }
-    }
-
-    /// 1 where it is not NULL; `None` if it never is.
-    pub fn valid(&self) -> Option<Expr> {
-        let nulls = self.nulls.iter().map(|column| is_valid(*column));
-        nulls.chain(self.when.iter().cloned()).reduce(both)
-    }
-
-    /// The same, NULL where one of `others` is.
-    pub fn null_with(mut self, others: &[&Typed]) -> Self {
-        for other in others {
-            self.nulls.extend(&other.nulls);
-            let new = other.when.iter().filter(|c| !self.when.contains(c));
-            let new: Vec<Expr> = new.cloned().collect();
-            self.when.extend(new);
-        }
-        self.nulls.sort_unstable();
-        self.nulls.dedup();
-        self
-    }
-}
-
-/// `then` where `flag` is 1 and `other` elsewhere; `None` is NULL.
-fn chosen(flag: Expr, then: Option<Typed>, other: Option<Typed>) -> Option<Typed> {
-    let (then, other) = match (then, other) {
-        (None, None) => return None,
-        (Some(mut then), None) => {
-            then.when.push(flag);
-            return Some(then);
-        }
-        (None, Some(mut other)) => {
-            other.when.push(not(flag));
-            return Some(other);
-        }
-        (Some(then), Some(other)) => (then, other),
-    };
-    let when = match (then.valid(), other.valid()) {
-        (None, None) => None,
-        (a, b) => {
-            let always = || Expr::Constant(1);
-            let [a, b] = [a, b].map(|valid| valid.unwrap_or_else(always));
-            Some(flag.clone().choose(a, b))
-        }
-    };
-    Some(Typed {
-        expr: flag.choose(then.expr, other.expr),
-        data_type: then.data_type,
-        nulls: Vec::new(),
-        when: when.into_iter().collect(),
-    })
-}
 
 /// Compiles expressions over the universe of a plan.
 pub(super) struct Arithmetic<'a> {
@@ -134,6 +66,9 @@ impl<'a> Arithmetic<'a> {
     pub fn typed(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Typed, NotFused> {
         let data_type = expr.data_type(&self.lowered.universe)?;
         if let Some(literal) = expr.downcast_ref::<Literal>() {
+            if data_type == DataType::Float64 {
+                return Typed::float_constant(literal.value());
+            }
             let values = integers(&literal.value().to_array()?)?;
             return match values[..] {
                 [Some(value)] if i64::try_from(value).is_ok() => {
@@ -154,7 +89,9 @@ impl<'a> Arithmetic<'a> {
         } else if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
             let inner = self.typed(negative.arg())?;
             let minus = Expr::Constant(0) - inner.expr.clone();
-            Ok(self.checked(minus, &data_type)?.null_with(&[&inner]))
+            let minus = self.checked(minus, &data_type)?.null_with(&[&inner]);
+            // The negative of 0 is -0 as a float, which no integer stands for.
+            Ok(minus.with_form(inner.float.map(FloatForm::rounded)))
         } else if let Some(case) = expr.downcast_ref::<CaseExpr>() {
             self.case(case, &data_type)
         } else {
@@ -173,31 +110,42 @@ impl<'a> Arithmetic<'a> {
             .into_iter()
             .collect();
         if !(is_exact(&data_type)
-            || matches!(data_type, DataType::Date32 | DataType::Timestamp(..)))
+            || matches!(
+                data_type,
+                DataType::Date32 | DataType::Timestamp(..) | DataType::Float64
+            ))
         {
             return NotFused::because(format!("{} is of type {data_type}", fact.name));
         }
-        let expr = match fact.coded.integer_base() {
-            Some(base) => Expr::Code { column, base },
+        let (expr, float) = match fact.coded.offset() {
+            Some((base, Unit::Times(1))) => (Expr::Code { column, base }, None),
+            Some((base, Unit::Times(step))) => {
+                (Expr::Code { column, base } * Expr::Constant(step), None)
+            }
+            Some((base, Unit::Decimal(digits))) => {
+                (Expr::Code { column, base }, Some(FloatForm::exact(digits)))
+            }
             None => {
                 let Some(values) = fact.coded.listed()? else {
                     return NotFused::because(format!("{} has too many values", fact.name));
                 };
-                let (values, _) = with_nulls(&values)
-                    .map_err(|_| NotFused(format!("{} does not fit 64 bits", fact.name)))?;
+                let (values, _, float) = self.integers_of(&values)?;
                 // NULL has code 0 and is excluded by `nulls`, so its table entry is arbitrary.
                 let values = values.into_iter().collect();
-                Expr::Mapped { column, values }
+                (Expr::Mapped { column, values }, float)
             }
         };
         Ok(Typed {
             nulls,
-            ..Typed::always(expr, data_type)
+            ..Typed::always(expr, data_type).with_form(float)
         })
     }
 
     fn binary(&self, binary: &BinaryExpr, data_type: &DataType) -> Result<Typed, NotFused> {
         let (left, right) = (self.typed(binary.left())?, self.typed(binary.right())?);
+        if *data_type == DataType::Float64 {
+            return self.of_floats(*binary.op(), left, right);
+        }
         let (a, b) = (scale(&left.data_type)?, scale(&right.data_type)?);
         let result = scale(data_type)?;
         let expr = match binary.op() {
@@ -224,18 +172,26 @@ impl<'a> Arithmetic<'a> {
         data_type: &DataType,
     ) -> Result<Typed, NotFused> {
         let inner = self.typed(expr)?;
+        if *data_type == DataType::Float64 {
+            return self.float_of(inner);
+        }
         let expr = inner.expr.clone();
-        let expr = rescaled(expr, scale(&inner.data_type)?, scale(data_type)?)?;
+        let expr = rescaled(expr, digits_of(&inner)?, scale(data_type)?)?;
         Ok(self.checked(expr, data_type)?.null_with(&[&inner]))
     }
 
     /// Compiles a CASE; without ELSE it is NULL where no branch is taken.
     fn case(&self, case: &CaseExpr, data_type: &DataType) -> Result<Typed, NotFused> {
+        let thens = case.when_then_expr().iter().map(|(_, then)| then);
+        let branches = thens.chain(case.else_expr());
+        let branches = branches.map(|branch| self.branch(branch, data_type));
+        let mut branches = branches.collect::<Result<Vec<_>, _>>()?;
+        self.with_common_digits(&mut branches)?;
         let mut result = match case.else_expr() {
-            Some(other) => self.branch(other, data_type)?,
+            Some(_) => branches.pop().flatten(),
             None => None,
         };
-        for (condition, then) in case.when_then_expr().iter().rev() {
+        for ((condition, _), then) in case.when_then_expr().iter().zip(branches).rev() {
             let flag = match case.expr() {
                 None => self.flag(condition, true)?,
                 Some(compared) => {
@@ -244,7 +200,6 @@ impl<'a> Arithmetic<'a> {
                     self.flag(&(equal as _), true)?
                 }
             };
-            let then = self.branch(then, data_type)?;
             result = chosen(flag, then, result);
         }
         result.ok_or_else(|| NotFused("every branch of a case is NULL".into()))
@@ -269,24 +224,24 @@ impl<'a> Arithmetic<'a> {
     fn table(&self, expr: &Arc<dyn PhysicalExpr>, data_type: DataType) -> Result<Typed, NotFused> {
         // Whether NULL is where the column itself is NULL, whose code is left out then.
         let mut is_own_null = false;
-        let (column, values, valid) = match self.owner(expr)? {
+        let (column, values, valid, float) = match self.owner(expr)? {
             // In a dry run the dimension's values are not known; only the type is checked.
             Owner::NotLoaded(_) if !(is_exact(&data_type) || data_type == DataType::Date32) => {
                 return NotFused::because(format!("{expr} is of type {data_type}"));
             }
-            Owner::NotLoaded(column) => (column, CodeValues::from_iter([]), None),
+            Owner::NotLoaded(column) => (column, CodeValues::from_iter([]), None, None),
             Owner::Dimension(column, loaded, expr) => {
                 let (values, valid) = loaded.values(&expr)?;
-                (column, values, valid)
+                (column, values, valid, None)
             }
             Owner::Fact(column, values, nullable) => {
                 let results = over_values(expr, column, values)?;
-                let (values, valid) = with_nulls(&results)?;
+                let (values, valid, float) = self.integers_of(&results)?;
                 is_own_null = nullable && results.is_null(0) && results.null_count() == 1;
-                (column, values.into_iter().collect(), valid)
+                (column, values.into_iter().collect(), valid, float)
             }
         };
-        let mut typed = Typed::always(Expr::Mapped { column, values }, data_type);
+        let mut typed = Typed::always(Expr::Mapped { column, values }, data_type).with_form(float);
         match valid {
             Some(_) if is_own_null => typed.nulls.push(column),
             Some(set) => typed.when.push(in_set(column, set)),
@@ -328,14 +283,14 @@ impl<'a> Arithmetic<'a> {
     }
 
     /// Returns `expr` if its interval proves that no value overflows `data_type`.
-    fn checked(&self, expr: Expr, data_type: &DataType) -> Result<Typed, NotFused> {
+    pub(super) fn checked(&self, expr: Expr, data_type: &DataType) -> Result<Typed, NotFused> {
         let interval = self.interval(&expr)?;
         let fits = match data_type {
             DataType::Int8 => interval.within(i8::MIN, i8::MAX),
             DataType::Int16 => interval.within(i16::MIN, i16::MAX),
             DataType::Int32 | DataType::Date32 => interval.within(i32::MIN, i32::MAX),
             // `interval` has already refused what leaves 64 bits.
-            DataType::Int64 => true,
+            DataType::Int64 | DataType::Float64 => true,
             DataType::UInt8 => interval.within(0, u8::MAX),
             DataType::UInt16 => interval.within(0, u16::MAX),
             DataType::UInt32 => interval.within(0, u32::MAX),
@@ -355,20 +310,6 @@ impl<'a> Arithmetic<'a> {
     }
 }
 
-/// Whether values are exact integers at some scale: integers and 128-bit decimals.
-pub(super) fn is_exact(data_type: &DataType) -> bool {
-    data_type.is_integer() || matches!(data_type, DataType::Decimal128(_, _))
-}
-
-/// Digits after the decimal point; 0 for integers.
-pub(super) fn scale(data_type: &DataType) -> Result<i8, NotFused> {
-    match data_type {
-        DataType::Decimal128(_, scale) => Ok(*scale),
-        t if t.is_integer() => Ok(0),
-        other => NotFused::because(format!("arithmetic on {other}")),
-    }
-}
-
 /// Divides a decimal of scale `a` by a constant of scale `b`, where every quotient is exact at
 /// scale `result`: half of an amount, but not a third.
 fn divided(expr: Expr, a: i8, by: &Expr, b: i8, result: i8) -> Result<Expr, NotFused> {
@@ -381,22 +322,5 @@ fn divided(expr: Expr, a: i8, by: &Expr, b: i8, result: i8) -> Result<Expr, NotF
             Ok(expr * Expr::Constant(factor / by))
         }
         _ => NotFused::because("a quotient may not be exact"),
-    }
-}
-
-/// Rescales `expr` from `from` to `to` digits after the decimal point.
-pub(super) fn rescaled(expr: Expr, from: i8, to: i8) -> Result<Expr, NotFused> {
-    let digits = u32::try_from(i32::from(to) - i32::from(from))
-        .map_err(|_| NotFused("digits behind the point would be lost".into()))?;
-    match (digits, 10i64.checked_pow(digits)) {
-        (0, _) => Ok(expr),
-        (_, Some(factor)) => Ok(match expr {
-            Expr::Constant(value) => match value.checked_mul(factor) {
-                Some(value) => Expr::Constant(value),
-                None => return NotFused::because("a constant is too large"),
-            },
-            expr => expr * Expr::Constant(factor),
-        }),
-        (_, None) => NotFused::because("too many digits behind the point"),
     }
 }

@@ -4,9 +4,10 @@
 //! it is 0 in both cases where the condition is NULL.
 
 use super::NotFused;
-use super::arithmetic::{Arithmetic, Owner, Typed, rescaled, scale};
+use super::arithmetic::{Arithmetic, Owner};
 use super::filters::passing;
 use super::flags::{both, in_set, not};
+use super::typed::{Typed, digits_of, rescaled};
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
@@ -140,7 +141,8 @@ fn difference(left: &Typed, right: &Typed) -> Result<Expr, NotFused> {
     if left.data_type == right.data_type && whole(&left.data_type) {
         return Ok(left.expr.clone() - right.expr.clone());
     }
-    let (a, b) = (scale(&left.data_type)?, scale(&right.data_type)?);
+    // Different decimals of few digits are different floats, in the same order.
+    let (a, b) = (digits_of(left)?, digits_of(right)?);
     let to = a.max(b);
     Ok(rescaled(left.expr.clone(), a, to)? - rescaled(right.expr.clone(), b, to)?)
 }

@@ -9,7 +9,7 @@ use super::filters::{codes_where, over_values};
 use super::integers::{all_integers, with_nulls};
 use super::lower::columns_of;
 use super::universe::FactColumn;
-use crate::coded::Domain;
+use crate::coded::{Domain, Unit};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{cast, take};
 use datafusion::physical_plan::PhysicalExpr;
@@ -153,6 +153,8 @@ impl LoadedDimension {
 /// Maps values to the codes of a column.
 enum Coder {
     Offset {
+        /// How many integers of the type a code counts for.
+        step: i128,
         base: i128,
         first: i128,
         last: i128,
@@ -168,13 +170,17 @@ impl Coder {
     fn new(fact: &FactColumn<'_>) -> Result<Self, NotFused> {
         let coded = fact.coded;
         let first = i128::from(coded.nullable());
-        match coded.domain() {
-            Domain::Offset { .. } => Ok(Coder::Offset {
-                base: i128::from(coded.integer_base().unwrap_or(0)),
+        match (coded.offset(), coded.domain()) {
+            (Some((base, Unit::Times(step))), _) => Ok(Coder::Offset {
+                step: i128::from(step),
+                base: i128::from(base),
                 first,
                 last: i128::from(coded.code_count()) - 1,
             }),
-            Domain::Values(values) => {
+            (_, Domain::Offset { .. }) => {
+                NotFused::because(format!("{} joins by floats", fact.name))
+            }
+            (_, Domain::Values(values)) => {
                 let mut listed = Vec::with_capacity(values.len());
                 all_integers(values, |value| {
                     listed.extend(value);
@@ -191,8 +197,19 @@ impl Coder {
 
     fn code(&mut self, value: i128) -> Option<u32> {
         match self {
-            Coder::Offset { base, first, last } => {
-                let code = value - *base;
+            Coder::Offset {
+                step,
+                base,
+                first,
+                last,
+            } => {
+                // Integers are by far the most.
+                let units = match *step {
+                    1 => value,
+                    step if value.rem_euclid(step) == 0 => value.div_euclid(step),
+                    _ => return None,
+                };
+                let code = units - *base;
                 (*first..=*last).contains(&code).then_some(code as u32)
             }
             Coder::Listed {

@@ -6,10 +6,9 @@
 use super::NotFused;
 use super::lower::narrowed;
 use super::universe::FactColumn;
+use crate::comparisons::{Compared, compared};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Field, Schema};
-use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal};
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
@@ -44,9 +43,15 @@ pub(super) fn test_of(
     let set = match fact.coded.listed()? {
         Some(values) => passing(predicate, column, values, true)?,
         None => {
-            let (low, high) = match compared(predicate, fact)? {
-                Compared::Range(low, high) => (low, high),
-                Compared::Codes(codes) => {
+            let (low, high) = match compared(predicate, fact.coded) {
+                None => {
+                    return NotFused::because(format!(
+                        "{predicate} is not a comparison that can be made on the codes of {}",
+                        fact.name
+                    ));
+                }
+                Some(Compared::Range(low, high)) => (low, high),
+                Some(Compared::Codes(codes)) => {
                     let mut set = CodeSet::new(count);
                     codes.into_iter().for_each(|c| set.insert(c));
                     return Ok(shape(&Arc::new(set), count));
@@ -105,85 +110,4 @@ pub(super) fn codes_where(
         }
     }
     Ok(set)
-}
-
-enum Compared {
-    /// Codes from the first to the second, both inclusive; never empty.
-    Range(u32, u32),
-    Codes(Vec<u32>),
-}
-
-/// A comparison of a wide column with constants, in terms of codes.
-fn compared(
-    predicate: &Arc<dyn PhysicalExpr>,
-    fact: &FactColumn<'_>,
-) -> Result<Compared, NotFused> {
-    let too_wide = || {
-        NotFused(format!(
-            "{predicate} is not a comparison that can be made on the codes of {}",
-            fact.name
-        ))
-    };
-    let Some(base) = fact.coded.integer_base() else {
-        return Err(too_wide());
-    };
-    let first = i128::from(fact.coded.nullable());
-    let last = i128::from(fact.coded.code_count()) - 1;
-    // The code of a value; it may be outside the column's codes.
-    let code = |value: i128| value - i128::from(base);
-    let range = |low: i128, high: i128| {
-        let (low, high) = (low.max(first), high.min(last));
-        if low > high {
-            Compared::Codes(Vec::new())
-        } else {
-            Compared::Range(low as u32, high as u32)
-        }
-    };
-    if let Some(list) = predicate.downcast_ref::<InListExpr>() {
-        if list.negated() || list.expr().downcast_ref::<Column>().is_none() {
-            return Err(too_wide());
-        }
-        let values: Option<Vec<i128>> = list.list().iter().map(|e| constant(e, fact)).collect();
-        let codes = values.ok_or_else(too_wide)?.into_iter().map(code);
-        let inside = codes
-            .filter(|c| (first..=last).contains(c))
-            .map(|c| c as u32);
-        return Ok(Compared::Codes(inside.collect()));
-    }
-    let Some(binary) = predicate.downcast_ref::<BinaryExpr>() else {
-        return Err(too_wide());
-    };
-    let (value, op) = if binary.left().downcast_ref::<Column>().is_some() {
-        (constant(binary.right(), fact), Some(*binary.op()))
-    } else if binary.right().downcast_ref::<Column>().is_some() {
-        (constant(binary.left(), fact), binary.op().swap())
-    } else {
-        return Err(too_wide());
-    };
-    let (Some(value), Some(op)) = (value, op) else {
-        return Err(too_wide());
-    };
-    let at = code(value);
-    Ok(match op {
-        Operator::Eq => range(at, at),
-        Operator::Lt => range(i128::MIN, at - 1),
-        Operator::LtEq => range(i128::MIN, at),
-        Operator::Gt => range(at + 1, i128::MAX),
-        Operator::GtEq => range(at, i128::MAX),
-        _ => return Err(too_wide()),
-    })
-}
-
-/// A constant of the column's own type as the integer that codes are offsets of.
-fn constant(expr: &Arc<dyn PhysicalExpr>, fact: &FactColumn<'_>) -> Option<i128> {
-    let value = expr.downcast_ref::<Literal>()?.value();
-    // The planner casts constants to the column's type. If it did not, the integers have different
-    // scales.
-    if value.data_type() != *fact.coded.data_type() {
-        return None;
-    }
-    super::integers::integers(&value.to_array().ok()?)
-        .ok()?
-        .first()
-        .copied()?
 }

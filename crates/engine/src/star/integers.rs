@@ -20,15 +20,19 @@ pub(super) fn with_nulls(array: &ArrayRef) -> Result<(Vec<i64>, Option<Arc<CodeS
     if !fit {
         return NotFused::because("a value does not fit 64 bits");
     }
-    let valid = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-    let valid = valid.map(|nulls| {
+    Ok((values, valid_rows(array)))
+}
+
+/// The rows that are not NULL, if some are.
+pub(super) fn valid_rows(array: &ArrayRef) -> Option<Arc<CodeSet>> {
+    let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    nulls.map(|nulls| {
         let mut valid = CodeSet::new(nulls.len() as u64);
         nulls
             .valid_indices()
             .for_each(|row| valid.insert(row as u32));
         Arc::new(valid)
-    });
-    Ok((values, valid))
+    })
 }
 
 /// Whether `each` returns true for all integers that represent an array's values.

@@ -1,8 +1,9 @@
 //! Compiles aggregates to measures: integer arithmetic on codes, and which rows count.
 
 use super::NotFused;
-use super::arithmetic::{Arithmetic, scale};
+use super::arithmetic::Arithmetic;
 use super::lower::not_volatile;
+use super::typed::scale;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
@@ -10,15 +11,14 @@ use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 use tierloom_star::{Expr, Measure, MeasureKind};
 
-/// Integers up to this magnitude are exact in a 64-bit float.
-pub(super) const EXACT_FLOAT: i128 = 1 << 53;
-
 /// A column of partial states.
 pub(super) struct StateColumn {
     pub from: StateValue,
     pub field: FieldRef,
     /// Write 0 as NULL, as an average's count for a group without values.
     pub null_if_zero: bool,
+    /// A float is divided by 10 to the power of these.
+    pub digits: u8,
 }
 
 /// What a state is computed from; the numbers are indices of measures.
@@ -152,11 +152,12 @@ impl<'a> Measures<'a> {
         })
     }
 
-    fn push(&mut self, measure: Measure, field: &FieldRef) -> StateColumn {
+    fn push(&mut self, measure: Measure, field: &FieldRef, digits: u8) -> StateColumn {
         StateColumn {
             from: StateValue::Measure(self.index(measure)),
             field: Arc::clone(field),
             null_if_zero: false,
+            digits,
         }
     }
 
@@ -177,7 +178,7 @@ impl<'a> Measures<'a> {
             when,
             wide: false,
         };
-        Ok(self.push(measure, field))
+        Ok(self.push(measure, field, 0))
     }
 
     /// The columns whose NULL makes `expr` NULL and the conditions without which it is; a plain
@@ -220,32 +221,23 @@ impl<'a> Measures<'a> {
         expr: &Arc<dyn PhysicalExpr>,
         field: &FieldRef,
     ) -> Result<StateColumn, NotFused> {
-        let float = *field.data_type() == DataType::Float64;
-        let inner = match expr.downcast_ref::<CastExpr>() {
-            // Sums of integers as floats are exact below 2^53 in any order of additions.
-            Some(cast) if float && *cast.cast_type() == DataType::Float64 => cast.expr(),
-            _ => expr,
+        let typed = self.arithmetic.typed(expr)?;
+        let digits = match *field.data_type() == DataType::Float64 {
+            true => typed.form()?.digits,
+            false if scale(&typed.data_type)? == scale(field.data_type())? => 0,
+            false => {
+                return NotFused::because(format!(
+                    "{expr} of type {} is summed as {}",
+                    typed.data_type,
+                    field.data_type()
+                ));
+            }
         };
-        let typed = self.arithmetic.typed(inner)?;
-        if float && !typed.data_type.is_integer() {
-            return NotFused::because(format!("{expr} is summed as a float"));
-        }
-        if !float && scale(&typed.data_type)? != scale(field.data_type())? {
-            return NotFused::because(format!(
-                "{expr} of type {} is summed as {}",
-                typed.data_type,
-                field.data_type()
-            ));
-        }
         let rows = self.arithmetic.lowered.fact.rows() as u64;
         let total = self.arithmetic.interval(&typed.expr)?.times_rows(rows);
         let Some(total) = total else {
             return NotFused::because(format!("the sum of {expr} could leave 128 bits"));
         };
-        // DataFusion may add in another order. Both agree if every partial sum is exact.
-        if float && !total.within(-EXACT_FLOAT, EXACT_FLOAT) {
-            return NotFused::because(format!("the sum of {expr} could be inexact as a float"));
-        }
         let measure = Measure {
             kind: MeasureKind::Sum,
             expr: typed.expr,
@@ -253,7 +245,7 @@ impl<'a> Measures<'a> {
             when: typed.when,
             wide: !total.within(i64::MIN, i64::MAX),
         };
-        Ok(self.push(measure, field))
+        Ok(self.push(measure, field, digits))
     }
 
     fn extreme(
@@ -270,6 +262,12 @@ impl<'a> Measures<'a> {
                 field.data_type()
             ));
         }
+        let digits = match typed.float {
+            Some(form) if !form.is_exact => {
+                return NotFused::because(format!("{expr} depends on how it is rounded"));
+            }
+            form => form.map_or(0, |form| form.digits),
+        };
         self.arithmetic.interval(&typed.expr)?;
         let measure = Measure {
             kind,
@@ -278,7 +276,7 @@ impl<'a> Measures<'a> {
             when: typed.when,
             wide: false,
         };
-        Ok(self.push(measure, field))
+        Ok(self.push(measure, field, digits))
     }
 }
 

@@ -1,13 +1,12 @@
-//! Standard deviations, variances, covariances and correlations of integers.
+//! Standard deviations, variances, covariances and correlations of integers and decimals.
 //!
 //! Sums of values and of their products are exact, so the states do not depend on the order of the
 //! rows, and lose nothing where values differ little from a large mean.
 
 use super::NotFused;
-use super::arithmetic::Typed;
-use super::measures::{EXACT_FLOAT, Measures, Moments, StateColumn, StateValue};
+use super::measures::{Measures, Moments, StateColumn, StateValue};
+use super::typed::{EXACT_FLOAT, Typed};
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::physical_expr::expressions::CastExpr;
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 use tierloom_star::{Expr, Interval, Measure, MeasureKind};
@@ -16,7 +15,7 @@ impl Measures<'_> {
     /// Adds the measures of a function of moments, whose states are the first of `fields`.
     ///
     /// # Errors
-    /// Arguments that are not integers, or too large for exact sums.
+    /// Arguments that are neither integers nor decimals, or too large for exact sums.
     pub(super) fn moments(
         &mut self,
         function: Moments,
@@ -44,51 +43,59 @@ impl Measures<'_> {
         let [xx, xy, yy] = [(a, a), (a, b), (b, b)]
             .map(|(one, other)| self.total(&(one.expr.clone() * other.expr.clone()), &counting));
         let (xx, xy, yy) = (xx?, xy?, yy?);
-        let mean = |sum| StateValue::Mean { count, sum };
-        let deviations = |sums, products| StateValue::Deviations {
-            count,
-            sums,
-            products,
+        let [da, db] = [a, b].map(|argument| argument.float.map_or(0, |form| form.digits));
+        let mean = |sum, digits| (StateValue::Mean { count, sum }, digits);
+        let deviations = |sums, products, digits| {
+            let value = StateValue::Deviations {
+                count,
+                sums,
+                products,
+            };
+            (value, digits)
         };
+        let float = |(sum, digits)| (StateValue::Float(sum), digits);
         let named = |at: usize, end: &str| fields.get(at).is_some_and(|f| f.name().ends_with(end));
         let states = match function {
-            Moments::Variance if named(1, "[mean]") => vec![mean(x), deviations([x, x], xx)],
+            Moments::Variance if named(1, "[mean]") => {
+                vec![mean(x, da), deviations([x, x], xx, 2 * da)]
+            }
             Moments::Covariance if named(3, "[algo_const]") => {
-                vec![mean(x), mean(y), deviations([x, y], xy)]
+                vec![mean(x, da), mean(y, db), deviations([x, y], xy, da + db)]
             }
             // The accumulator for groups keeps other states than that for all rows, under the same
             // names.
             Moments::Correlation if self.is_grouped => {
-                [x, y, xy, xx, yy].map(StateValue::Float).into()
+                let sums = [(x, da), (y, db), (xy, da + db), (xx, 2 * da), (yy, 2 * db)];
+                sums.map(float).into()
             }
             Moments::Correlation if named(5, "[algo_const]") => vec![
-                mean(x),
-                deviations([x, x], xx),
-                mean(y),
-                deviations([y, y], yy),
-                deviations([x, y], xy),
+                mean(x, da),
+                deviations([x, x], xx, 2 * da),
+                mean(y, db),
+                deviations([y, y], yy, 2 * db),
+                deviations([x, y], xy, da + db),
             ],
             _ => return NotFused::because("it keeps states in an order that is not known"),
         };
-        let states = std::iter::once(StateValue::Measure(count)).chain(states);
-        let columns = states.zip(fields).map(|(from, field)| StateColumn {
-            from,
-            field: Arc::clone(field),
-            null_if_zero: false,
-        });
+        let states = std::iter::once((StateValue::Measure(count), 0)).chain(states);
+        let columns = states
+            .zip(fields)
+            .map(|((from, digits), field)| StateColumn {
+                from,
+                field: Arc::clone(field),
+                null_if_zero: false,
+                digits,
+            });
         Ok(columns.collect())
     }
 
-    /// An argument without its cast to a float.
+    /// An argument, as an integer or a decimal of few digits.
     fn integer(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Typed, NotFused> {
-        let inner = match expr.downcast_ref::<CastExpr>() {
-            Some(cast) if *cast.cast_type() == DataType::Float64 => cast.expr(),
-            _ => expr,
-        };
-        let typed = self.arithmetic.typed(inner)?;
+        let typed = self.arithmetic.typed(expr)?;
         let is_exact = self.arithmetic.interval(&typed.expr)?;
-        if !typed.data_type.is_integer() || !is_exact.within(-EXACT_FLOAT, EXACT_FLOAT) {
-            return NotFused::because(format!("{expr} is no integer that a float can hold"));
+        let is_number = typed.data_type.is_integer() || typed.float.is_some();
+        if !is_number || !is_exact.within(-EXACT_FLOAT, EXACT_FLOAT) {
+            return NotFused::because(format!("{expr} is no number that a float can hold"));
         }
         Ok(typed)
     }

@@ -8,7 +8,7 @@ use super::compile::{Compiled, GroupValues};
 use super::lower::Lowered;
 use super::measures::{StateColumn, StateValue};
 use super::universe::fact_column;
-use crate::coded::{CodedColumn, from_integers};
+use crate::coded::CodedColumn;
 use arrow::array::{
     ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
     UInt32Array, UInt64Array,
@@ -57,9 +57,10 @@ pub(super) fn batch(
 /// The values of a state, whose measures have the values in `measures`.
 fn state_column(measures: &[Vec<Option<i128>>], state: &StateColumn) -> Result<ArrayRef, NotFused> {
     let of = |measure: usize, row: usize| measures[measure][row].unwrap_or(0);
+    let unit = 10_f64.powi(i32::from(state.digits));
     let floats = |first: usize, value: &dyn Fn(usize) -> f64| -> ArrayRef {
         let rows = 0..measures[first].len();
-        Arc::new(rows.map(value).collect::<Float64Array>())
+        Arc::new(rows.map(|row| value(row) / unit).collect::<Float64Array>())
     };
     // Without rows all sums are 0.
     let divided = |sum: i128, count: i128| sum as f64 / count.max(1) as f64;
@@ -67,7 +68,11 @@ fn state_column(measures: &[Vec<Option<i128>>], state: &StateColumn) -> Result<A
         StateValue::Measure(measure) => {
             let values = measures[measure].iter();
             let values = values.map(|v| v.filter(|v| !(state.null_if_zero && *v == 0)));
-            return state_array(values.collect(), state.field.data_type());
+            let values = values.collect();
+            return match state.field.data_type() {
+                DataType::Float64 => Ok(decimals(values, unit)),
+                other => state_array(values, other),
+            };
         }
         StateValue::Float(sum) => floats(sum, &|row| of(sum, row) as f64),
         StateValue::Mean { count, sum } => {
@@ -87,7 +92,7 @@ fn state_column(measures: &[Vec<Option<i128>>], state: &StateColumn) -> Result<A
 
 /// The values of codes of a column that has too many of them for a list.
 fn values_of(coded: &CodedColumn, codes: &[u32]) -> Result<ArrayRef, NotFused> {
-    let Some(base) = coded.integer_base() else {
+    let Some((base, unit)) = coded.offset() else {
         return NotFused::because("codes without values");
     };
     // `wrapping_add`: the base may be below the smallest value by the code of NULL, and the sum is
@@ -98,10 +103,13 @@ fn values_of(coded: &CodedColumn, codes: &[u32]) -> Result<ArrayRef, NotFused> {
         NullBuffer::new(valid)
     });
     let integers = Int64Array::new(values.collect(), nulls.filter(|n| n.null_count() > 0));
-    Ok(from_integers(
-        &(Arc::new(integers) as ArrayRef),
-        coded.data_type(),
-    )?)
+    Ok(unit.values(integers, coded.data_type())?)
+}
+
+/// The floats nearest to integers divided by `unit`, a power of ten.
+fn decimals(values: Vec<Option<i128>>, unit: f64) -> ArrayRef {
+    let floats = values.into_iter().map(|v| v.map(|v| v as f64 / unit));
+    Arc::new(floats.collect::<Float64Array>())
 }
 
 fn state_array(values: Vec<Option<i128>>, data_type: &DataType) -> Result<ArrayRef, NotFused> {
@@ -109,10 +117,6 @@ fn state_array(values: Vec<Option<i128>>, data_type: &DataType) -> Result<ArrayR
         DataType::Decimal128(precision, scale) => {
             let array = Decimal128Array::from(values);
             Arc::new(array.with_precision_and_scale(*precision, *scale)?)
-        }
-        DataType::Float64 => {
-            let floats = values.into_iter().map(|v| v.map(|v| v as f64));
-            Arc::new(floats.collect::<Float64Array>())
         }
         DataType::UInt64 => Arc::new(UInt64Array::from(narrowed::<u64>(values)?)),
         other => {

@@ -205,6 +205,53 @@ fn integers_of_any_width_span_and_nulls_come_back_equal() {
 }
 
 #[test]
+fn floats_of_few_digits_and_coarse_times_come_back_equal() {
+    let mut numbers = Numbers::of_this_run();
+    let odd = [0.1 + 0.2, f64::NAN, -0.0, f64::INFINITY, 1e300, 1e-12];
+    for digits in 0..11 {
+        for bits in [0, 4, 15, 23, 31, 33, 52] {
+            for nulls in [0, 3] {
+                let mut value = || {
+                    let is_null = nulls > 0 && numbers.below(nulls) == 0;
+                    let value = (numbers.next() & ((1 << bits) - 1)) as i64 - (1 << bits) / 3;
+                    (!is_null).then_some(value as f64 / 10_f64.powi(digits))
+                };
+                let mut floats: Vec<Option<f64>> = (0..60).map(|_| value()).collect();
+                let what = format!("{bits} bits, {digits} digits, nulls {nulls}");
+                let table = assert_round_trip(&what, &chunks(Float64Array::from(floats.clone())));
+                if digits < 10 && bits < 32 {
+                    assert_ne!(encoding_of(&table), "plain", "{what}");
+                }
+                floats[numbers.below(60) as usize] = Some(odd[numbers.below(6) as usize]);
+                let table = assert_round_trip(&what, &chunks(Float64Array::from(floats)));
+                assert_eq!(encoding_of(&table), "plain", "{what}");
+            }
+        }
+    }
+    for step in [
+        1,
+        1_000,
+        1_000_000,
+        60_000_000,
+        3_600_000_000,
+        86_400_000_000,
+    ] {
+        for nulls in [0, 3] {
+            let mut value = || {
+                let is_null = nulls > 0 && numbers.below(nulls) == 0;
+                let value = numbers.below(100_000) as i64 - 30_000;
+                (!is_null).then_some(value * step)
+            };
+            let times: Vec<Option<i64>> = (0..60).map(|_| value()).collect();
+            let what = format!("steps of {step}, nulls {nulls}");
+            let times = TimestampMicrosecondArray::from(times);
+            let table = assert_round_trip(&what, &chunks(times.with_timezone("+02:00")));
+            assert_ne!(encoding_of(&table), "plain", "{what}");
+        }
+    }
+}
+
+#[test]
 fn decimals_keep_sign_scale_and_values_beyond_64_bits() {
     let of = |values: Vec<Option<i128>>| {
         Decimal128Array::from(values)

@@ -12,6 +12,7 @@ mod code_filters;
 #[path = "../common/mod.rs"]
 mod common;
 mod constant_keys;
+mod decimal_floats;
 mod encodings;
 mod grouping_sets;
 mod join_order;

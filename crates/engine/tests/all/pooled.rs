@@ -18,7 +18,7 @@ use tierloom_engine::load::{ColumnPlacer, Encoding, LoadOptions, load_batches};
 use tierloom_engine::pooled::{self, PooledTable, Sweep, Verification};
 use tierloom_engine::{EngineError, PlacedTable};
 use tierloom_memory::{PageSize, Placement};
-use tierloom_pool::{CreateOptions, OpenOptions, Pool, PoolError};
+use tierloom_pool::{Attached, CreateOptions, OpenOptions, Pool, PoolError};
 use tierloom_topology::NodeId;
 use tierloom_workloads::Silent;
 
@@ -59,11 +59,14 @@ fn column(kind: usize, numbers: &mut Numbers, rows: usize) -> ArrayRef {
                 .collect::<Int16Array>(),
         ),
         3 => Arc::new(small().collect::<Date32Array>()),
-        4 => Arc::new(
-            as_i64()
-                .collect::<TimestampMicrosecondArray>()
-                .with_timezone("+01:00"),
-        ),
+        4 => {
+            // Any, or whole seconds.
+            let whole = numbers.below(2) == 0;
+            let second = |v: i64| v % 100_000 * 1_000_000;
+            let times = as_i64().map(|v| if whole { v.map(second) } else { v });
+            let times: TimestampMicrosecondArray = times.collect();
+            Arc::new(times.with_timezone("+01:00"))
+        }
         5 => Arc::new(
             small()
                 .map(|v| v.map(i64::from))
@@ -75,12 +78,16 @@ fn column(kind: usize, numbers: &mut Numbers, rows: usize) -> ArrayRef {
             Arc::new(array.with_precision_and_scale(25, 3).unwrap())
         }
         8 => {
-            let odd = |v: u64| match v % 5 {
+            // Any, or cents.
+            let decimal = numbers.below(2) == 0;
+            let float = |v: u64| match v % 5 {
+                _ if decimal => (v % 10_000_000) as f64 / 100.0,
                 0 => f64::NAN,
                 1 => -0.0,
                 v => v as f64 / 7.0,
             };
-            Arc::new(values.iter().map(|v| v.map(odd)).collect::<Float64Array>())
+            let floats = values.iter().map(|v| v.map(float));
+            Arc::new(floats.collect::<Float64Array>())
         }
         9 => Arc::new(
             values
@@ -388,7 +395,7 @@ fn another_column_format_and_contradictions_are_errors_and_no_panics() {
     let columns: Vec<ArrayRef> = (0..KINDS).map(|k| column(k, &mut numbers, 100)).collect();
     sealed(&pool, &loaded(&columns, Encoding::Auto));
     let source = pool.attach("t").unwrap();
-    let written = |content: &serde_json::Value| {
+    let written = |source: &Attached, content: &serde_json::Value| {
         let mut draft = pool
             .reserve(&tierloom_pool::TableSpec {
                 name: "t".to_owned(),
@@ -403,8 +410,22 @@ fn another_column_format_and_contradictions_are_errors_and_no_panics() {
     };
     let mut other = source.content().clone();
     other["column_format"] = (pooled::COLUMN_FORMAT + 1).into();
-    let error = written(&other).unwrap_err().to_string();
+    let error = written(&source, &other).unwrap_err().to_string();
     assert!(error.contains("load it again"), "{error}");
+    // Format 1 is the same without units, which were all 1.
+    let integers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..100).map(|i| i * 7 - 5)));
+    let one = loaded(&[integers], Encoding::Auto);
+    sealed(&pool, &one);
+    let expected = rows(&one).unwrap();
+    let of_integers = pool.attach("t").unwrap();
+    let text = of_integers.content().to_string();
+    let unit = r#","unit":{"times":1}"#;
+    assert!(text.contains(unit), "{text}");
+    let text = text.replace(unit, "");
+    let mut first: serde_json::Value = serde_json::from_str(&text).unwrap();
+    first["column_format"] = 1.into();
+    let reading = written(&of_integers, &first).unwrap();
+    assert_eq!(rows(reading.table()).unwrap(), expected);
     // Every number and every word of the description changed: an error, or a table that can be
     // read or gives errors.
     let text = source.content().to_string();
@@ -418,7 +439,7 @@ fn another_column_format_and_contradictions_are_errors_and_no_panics() {
         let Ok(content) = serde_json::from_slice(&changed) else {
             continue;
         };
-        if let Ok(table) = written(&content) {
+        if let Ok(table) = written(&source, &content) {
             let table = table.table();
             for column in table.columns() {
                 // Rows or an error, but no panic.

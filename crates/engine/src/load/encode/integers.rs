@@ -1,23 +1,26 @@
-//! Encodes integers, dates, times and decimals as offsets from the smallest value or as ranks.
+//! Encodes integers, dates, times and decimals as offsets from the smallest value or as ranks; and
+//! floats that are decimals as well.
 //!
 //! Offsets need only the range of the values. Ranks among the distinct values are used where they
 //! fit into fewer bytes, table of values included, and for few values with wide gaps between them.
 
 use super::hash::QuickMap;
+use super::units::{Divider, unit_of};
 use super::{CodeSource, Coded, MOST_LISTED_VALUES, width_for};
 use crate::EngineError;
-use crate::coded::{Domain, from_integers};
+use crate::coded::{Domain, Unit};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     DataType, Date32Type, Date64Type, Decimal128Type, DurationMicrosecondType,
-    DurationMillisecondType, DurationNanosecondType, DurationSecondType, Int8Type, Int16Type,
-    Int32Type, Int64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
-    Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType,
+    Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
-use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, pack};
+use tierloom_kernels::units_of;
 
 /// Rows that are widened to 64 bits at a time.
 const BLOCK_ROWS: usize = 16 * 1024;
@@ -95,8 +98,8 @@ impl Bitmap {
 
 /// Chooses codes for an integer column.
 ///
-/// `None` if it is not an integer column, has values beyond 64 bits, or codes would not be
-/// narrower.
+/// `None` if it is not a column of integers or of floats that are decimals, has values beyond 64
+/// bits, or codes would not be narrower.
 pub(super) fn choose(
     data_type: &DataType,
     chunks: &[ArrayRef],
@@ -105,7 +108,11 @@ pub(super) fn choose(
     let Some(native) = native_bytes(data_type) else {
         return Ok(None);
     };
-    let Some(bounds) = bounds(chunks) else {
+    let Some(unit) = unit_of(data_type, chunks) else {
+        return Ok(None);
+    };
+    let counted = Counted { chunks, unit };
+    let Some(bounds) = bounds(&counted) else {
         return Ok(None);
     };
     let nullable = bounds.nulls > 0;
@@ -115,7 +122,7 @@ pub(super) fn choose(
             domain: Domain::Values(arrow::array::new_empty_array(data_type)),
             nullable,
             width: CodeWidth::Zero,
-            source: CodeSource::Integers(Rank::Offset(0)),
+            source: CodeSource::Integers(unit, Rank::Offset(0)),
         }));
     };
     let span = most.wrapping_sub(least) as u64;
@@ -127,33 +134,39 @@ pub(super) fn choose(
     // Ranks must beat the offsets where those exist, else the plain values.
     let current = offset_width.map_or(native, |w| w.bytes().min(native));
     if current > 1
-        && let Some((values, rank)) = distinct(chunks, least, span, rows)
+        && let Some((values, rank)) = distinct(&counted, least, span, rows)
         && let Some(width) = width_for(values.len() as u64, nullable)
         && width <= CodeWidth::Two
         && (width.bytes() * rows + values.len() * native < current * rows
             || width.bytes() <= current && is_sparse(values.len(), span, rows))
     {
-        let integers: ArrayRef = Arc::new(Int64Array::from(values));
+        let values = unit.values(Int64Array::from(values), data_type)?;
         return Ok(Some(Coded {
-            domain: Domain::Values(from_integers(&integers, data_type)?),
+            domain: Domain::Values(values),
             nullable,
             width,
-            source: CodeSource::Integers(rank),
+            source: CodeSource::Integers(unit, rank),
         }));
     }
     let offset = |base: i64, width: CodeWidth| Coded {
-        domain: Domain::Offset { base, last: most },
+        domain: Domain::Offset {
+            base,
+            last: most,
+            unit,
+        },
         nullable,
         width,
-        source: CodeSource::Integers(Rank::Offset(base)),
+        source: CodeSource::Integers(unit, Rank::Offset(base)),
     };
     Ok(match offset_width {
         Some(width) if width.bytes() < native => Some(offset(least, width)),
         // No narrower than the values. Codes from 0 are then the values themselves and are scanned
         // without a copy.
-        Some(_) if !nullable && least >= 0 => width_for((most as u64).saturating_add(1), false)
-            .filter(|w| w.bytes() == native)
-            .map(|w| offset(0, w)),
+        Some(_) if !nullable && least >= 0 && unit == Unit::ONE => {
+            width_for((most as u64).saturating_add(1), false)
+                .filter(|w| w.bytes() == native)
+                .map(|w| offset(0, w))
+        }
         _ => None,
     })
 }
@@ -167,14 +180,14 @@ fn is_sparse(values: usize, span: u64, rows: usize) -> bool {
 /// Writes the codes of all chunks to `out`.
 pub(super) fn write(
     chunks: &[ArrayRef],
+    unit: Unit,
     rank: &Rank,
-    nullable: bool,
-    width: CodeWidth,
+    (nullable, width): (bool, CodeWidth),
     out: &mut [u8],
 ) {
     let first = u32::from(nullable);
     let (mut row, mut codes) = (0, Vec::with_capacity(BLOCK_ROWS));
-    for_blocks(chunks, |values, nulls| {
+    for_blocks(&Counted { chunks, unit }, |values, nulls| {
         codes.clear();
         match (rank, nulls) {
             (Rank::Offset(base), None) => {
@@ -199,6 +212,12 @@ pub(super) fn write(
     });
 }
 
+/// The values of a column, counted in a unit.
+struct Counted<'a> {
+    chunks: &'a [ArrayRef],
+    unit: Unit,
+}
+
 /// Range of the values that are not NULL, and the number of NULLs.
 struct Bounds {
     range: Option<(i64, i64)>,
@@ -206,9 +225,9 @@ struct Bounds {
 }
 
 /// Computes the bounds; `None` if a value is beyond 64 bits.
-fn bounds(chunks: &[ArrayRef]) -> Option<Bounds> {
+fn bounds(counted: &Counted<'_>) -> Option<Bounds> {
     let (mut least, mut most, mut seen, mut null_count) = (i64::MAX, i64::MIN, 0, 0);
-    let fits = for_blocks(chunks, |values, nulls| {
+    let fits = for_blocks(counted, |values, nulls| {
         seen += values.len();
         match nulls {
             None => {
@@ -232,7 +251,7 @@ fn bounds(chunks: &[ArrayRef]) -> Option<Bounds> {
 }
 
 /// The distinct values, ascending, and how to find a value's rank; `None` if they are too many.
-fn distinct(chunks: &[ArrayRef], base: i64, span: u64, rows: usize) -> Option<(Vec<i64>, Rank)> {
+fn distinct(counted: &Counted<'_>, base: i64, span: u64, rows: usize) -> Option<(Vec<i64>, Rank)> {
     // A bitmap is faster than hashing but its size depends on the range, not on the number of
     // values.
     if span / MOST_BITS_A_ROW < rows as u64 {
@@ -241,7 +260,7 @@ fn distinct(chunks: &[ArrayRef], base: i64, span: u64, rows: usize) -> Option<(V
             words: vec![0; (span / 64) as usize + 1],
             before: Vec::new(),
         };
-        for_valid(chunks, |value| {
+        for_valid(counted, |value| {
             let at = value.wrapping_sub(base) as u64;
             bitmap.words[(at / 64) as usize] |= 1 << (at % 64);
             true
@@ -250,7 +269,7 @@ fn distinct(chunks: &[ArrayRef], base: i64, span: u64, rows: usize) -> Option<(V
             .then(|| (bitmap.values(), Rank::Bitmap(bitmap)));
     }
     let mut seen = QuickMap::default();
-    let few = for_valid(chunks, |value| {
+    let few = for_valid(counted, |value| {
         seen.insert(value, 0);
         seen.len() <= MOST_LISTED_VALUES
     });
@@ -268,31 +287,63 @@ fn distinct(chunks: &[ArrayRef], base: i64, span: u64, rows: usize) -> Option<(V
 /// Calls `see` for every value that is not NULL until it returns false.
 ///
 /// Returns whether it never did.
-fn for_valid(chunks: &[ArrayRef], mut see: impl FnMut(i64) -> bool) -> bool {
-    for_blocks(chunks, |values, nulls| match nulls {
+fn for_valid(counted: &Counted<'_>, mut see: impl FnMut(i64) -> bool) -> bool {
+    for_blocks(counted, |values, nulls| match nulls {
         None => values.iter().all(|value| see(*value)),
         Some(nulls) => nulls.valid_indices().all(|at| see(values[at])),
     })
 }
 
-/// Calls `see` with blocks of values until it returns false or a value exceeds 64 bits.
+/// Calls `see` with blocks of values, in units, until it returns false or a value exceeds 64 bits.
 ///
 /// Returns whether neither happened.
 fn for_blocks(
-    chunks: &[ArrayRef],
+    counted: &Counted<'_>,
     mut see: impl FnMut(&[i64], Option<&NullBuffer>) -> bool,
 ) -> bool {
     let mut values = Vec::with_capacity(BLOCK_ROWS);
-    for chunk in chunks {
+    for chunk in counted.chunks {
         for start in (0..chunk.len()).step_by(BLOCK_ROWS) {
             let part = chunk.slice(start, BLOCK_ROWS.min(chunk.len() - start));
             let nulls = part.nulls().filter(|n| n.null_count() > 0);
-            if !widen(&part, &mut values) || !see(&values, nulls) {
+            let fit = match counted.unit {
+                Unit::Times(1) => widen(&part, &mut values),
+                Unit::Times(step) => widen(&part, &mut values) && divide(&mut values, step, nulls),
+                Unit::Decimal(digits) => count(&part, digits, &mut values),
+            };
+            if !fit || !see(&values, nulls) {
                 return false;
             }
         }
     }
     true
+}
+
+/// Divides values by `step`; returns whether all that are valid are multiples.
+fn divide(values: &mut [i64], step: i64, nulls: Option<&NullBuffer>) -> bool {
+    let divider = Divider::new(step);
+    let mut fit = true;
+    for (at, value) in values.iter_mut().enumerate() {
+        let divided = divider.divided(*value);
+        *value = divided.unwrap_or(0);
+        fit &= divided.is_some() || nulls.is_some_and(|nulls| nulls.is_null(at));
+    }
+    fit
+}
+
+/// Counts the units of floats; returns whether all that are valid are decimals.
+fn count(array: &ArrayRef, digits: u8, out: &mut Vec<i64>) -> bool {
+    out.clear();
+    let Some(floats) = array.as_primitive_opt::<Float64Type>() else {
+        return false;
+    };
+    let mut fit = true;
+    out.extend(floats.values().iter().enumerate().map(|(at, value)| {
+        let units = units_of(*value, digits);
+        fit &= units.is_some() || floats.is_null(at);
+        units.unwrap_or(0)
+    }));
+    fit
 }
 
 /// Widens `array` to 64-bit integers; returns whether all valid values fit.
@@ -351,7 +402,7 @@ fn checked<T: Copy + TryInto<i64>>(array: &ArrayRef, values: &[T], out: &mut Vec
     fits
 }
 
-/// Bytes of a value; `None` if the type is not represented by integers.
+/// Bytes of a value; `None` if values of the type cannot be represented by integers.
 fn native_bytes(data_type: &DataType) -> Option<usize> {
     let integer = data_type.is_integer()
         || matches!(
@@ -363,6 +414,7 @@ fn native_bytes(data_type: &DataType) -> Option<usize> {
                 | DataType::Timestamp(..)
                 | DataType::Duration(_)
                 | DataType::Decimal128(..)
+                | DataType::Float64
         );
     integer.then(|| data_type.primitive_width()).flatten()
 }

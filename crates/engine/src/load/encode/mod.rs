@@ -1,22 +1,25 @@
 //! Chooses the encoding of a loaded column: narrow codes or Arrow buffers.
 //!
 //! ```text
-//!   chunks ─┬ integers, dates, times, decimals ── offsets from the smallest value, or ranks
+//!   chunks ─┬ integers, dates, times, decimals ┬─ offsets from the smallest value, or ranks
+//!           ├ floats that are all decimals     ┘
 //!           ├ strings, dictionaries of strings ── ranks of the distinct values
 //!           └ anything else, or not narrower   ── the Arrow buffers
 //!   prepare (reads values) ── size known ── region reserved ── place (writes values)
 //! ```
 //! Ranks are used for up to 65,536 distinct values, and only if codes and values together are
-//! smaller than what they replace. Floats and booleans stay plain: floats have values without an
-//! order (NaN), booleans take one bit.
+//! smaller than what they replace. Times are counted in the longest step of which all are multiples
+//! (whole seconds in a type of microseconds). Floats that are no decimals of few digits stay plain:
+//! they would need their 64 bits, and some have no order (NaN). Booleans take one bit as they are.
 
 mod hash;
 mod integers;
 mod plain;
+mod units;
 mod words;
 
 use crate::EngineError;
-use crate::coded::{CodedColumn, Domain};
+use crate::coded::{CodedColumn, Domain, Unit};
 use crate::column::{ColumnFacts, PlacedColumn};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -59,7 +62,7 @@ struct Coded {
 
 /// How the codes are computed from the values.
 enum CodeSource {
-    Integers(integers::Rank),
+    Integers(Unit, integers::Rank),
     Words(words::Ranked),
 }
 
@@ -113,8 +116,9 @@ impl ReadColumn {
             Form::Coded(coded) => {
                 let out = region.as_mut_slice();
                 match &coded.source {
-                    CodeSource::Integers(rank) => {
-                        integers::write(&self.chunks, rank, coded.nullable, coded.width, out);
+                    CodeSource::Integers(unit, rank) => {
+                        let form = (coded.nullable, coded.width);
+                        integers::write(&self.chunks, *unit, rank, form, out);
                     }
                     CodeSource::Words(ranked) => ranked.write(coded.nullable, coded.width, out),
                 }
