@@ -105,6 +105,7 @@ fn sum(expr: Expr) -> Measure {
     Measure {
         kind: MeasureKind::Sum,
         expr,
+        divisor: None,
         nulls: vec![],
         when: vec![],
         wide: false,

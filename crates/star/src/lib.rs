@@ -21,6 +21,8 @@ mod expr;
 mod groups;
 mod one_group;
 mod plan;
+mod quotients;
+mod spans;
 mod table;
 mod values;
 mod worker;
@@ -29,7 +31,8 @@ pub use cost::{best_order, pipeline_cost};
 pub use expr::{Expr, Interval};
 pub use groups::{FinishedGroups, Groups};
 pub use plan::{
-    ColumnFilter, GroupMap, GroupPart, Measure, MeasureKind, PlanError, StarPlan, Test,
+    ColumnFilter, Divisor, GroupMap, GroupPart, Measure, MeasureKind, PlanError, StarPlan, Test,
 };
+pub use spans::Spans;
 pub use values::CodeValues;
 pub use worker::{FilterStats, MORSEL_ROWS, Worker};

@@ -1,6 +1,6 @@
 //! The description of a fused star join, in terms of codes.
 
-use crate::Expr;
+use crate::{Expr, Spans};
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
 
@@ -109,6 +109,20 @@ pub enum MeasureKind {
     Max,
 }
 
+/// What the values of a sum are divided by.
+///
+/// A row adds the 64-bit float nearest to its quotient, times a power of two, as an integer. Sums
+/// of such integers do not depend on the order of the rows, as sums of floats do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Divisor {
+    /// The divisor; the run ends with [`PlanError::DividedByZero`] where it is 0 in a row that
+    /// counts.
+    pub expr: Expr,
+    /// The quotients are multiplied by 2 to the power of this, and rounded towards 0. Their sum
+    /// then has to fit 127 bits, and each of them divided by 2^64 has to fit 62.
+    pub shift: u32,
+}
+
 /// An aggregate of each group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measure {
@@ -116,6 +130,8 @@ pub struct Measure {
     pub kind: MeasureKind,
     /// The values to combine; ignored for counts.
     pub expr: Expr,
+    /// What the values are divided by before they are added, in a sum that is kept in 128 bits.
+    pub divisor: Option<Divisor>,
     /// Columns whose code 0 is NULL; a row with NULL in any of them does not count.
     pub nulls: Vec<usize>,
     /// Conditions that a row must fulfil to count: none of them is 0.
@@ -130,12 +146,19 @@ impl Measure {
         !self.nulls.is_empty() || !self.when.is_empty()
     }
 
+    /// Its conditions, values and divisor.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let divisor = self.divisor.iter().map(|divisor| &divisor.expr);
+        self.when.iter().chain([&self.expr]).chain(divisor)
+    }
+
     /// The columns that it reads.
     pub fn columns(&self) -> Vec<usize> {
         let mut columns = match self.kind {
             MeasureKind::Count => Vec::new(),
             _ => self.expr.columns(),
         };
+        columns.extend(self.divisor.iter().flat_map(|by| by.expr.columns()));
         columns.extend(&self.nulls);
         columns.extend(self.when.iter().flat_map(Expr::columns));
         columns
@@ -153,8 +176,12 @@ pub struct StarPlan {
     pub groups: Vec<GroupPart>,
     /// The aggregates to compute per group.
     pub measures: Vec<Measure>,
-    /// Number of columns; the plan's column indices are below it.
+    /// Number of columns that are read; the plan's column indices are below it, but for those of
+    /// `spans`.
     pub columns: usize,
+    /// Columns that are computed from those that are read. The first has the index `columns`. Only
+    /// filters cannot use them.
+    pub spans: Vec<Spans>,
     /// Number of rows of the table, which decides whether an array of accumulators pays.
     pub rows: u64,
     /// Number of workers that share the rows, each with its own accumulators; 0 counts as 1.
@@ -189,6 +216,10 @@ pub enum PlanError {
         /// The limit, in bytes.
         most_bytes: u64,
     },
+    /// A divisor is 0.
+    ///
+    /// This is found while rows are read.
+    DividedByZero,
     /// Group tables of different plans cannot be merged.
     DifferentPlans,
 }
@@ -215,6 +246,7 @@ impl std::fmt::Display for PlanError {
                 f,
                 "the accumulators of all groups take more than {most_bytes} bytes"
             ),
+            PlanError::DividedByZero => write!(f, "a divisor is 0"),
             PlanError::DifferentPlans => write!(f, "accumulators of different plans were met"),
         }
     }
@@ -223,11 +255,15 @@ impl std::fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 impl StarPlan {
-    /// The expressions of conditions and measures.
-    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expr> {
+    /// Number of buffers that the expressions of conditions and measures need.
+    pub(crate) fn depth(&self) -> usize {
         let measures = self.measures.iter();
         let measures = measures.flat_map(|m| m.when.iter().chain([&m.expr]));
-        self.conditions.iter().chain(measures)
+        let expressions = self.conditions.iter().chain(measures).map(Expr::depth);
+        let divisors = self.measures.iter().filter_map(|m| m.divisor.as_ref());
+        // The first buffer has the values that are divided.
+        let divisors = divisors.map(|divisor| 1 + divisor.expr.depth());
+        expressions.chain(divisors).max().unwrap_or(1)
     }
 
     /// Checks that the maps contain only ordinals that their parts have; otherwise different groups
@@ -255,6 +291,12 @@ impl StarPlan {
         Ok(())
     }
 
+    /// The column that is read for column `column` of the plan: itself, or that whose spans it has.
+    pub fn read_for(&self, column: usize) -> usize {
+        let spans = column.checked_sub(self.columns);
+        spans.map_or(column, |at| self.spans[at].column)
+    }
+
     /// Number of combinations of group ordinals, which is the number of slots of a dense group
     /// table.
     ///
@@ -266,12 +308,11 @@ impl StarPlan {
         let groups = self.groups.iter().map(|g| g.column);
         let measures = self.measures.iter().flat_map(Measure::columns);
         let conditions = self.conditions.iter().flat_map(Expr::columns);
-        if let Some(column) = filters
-            .chain(conditions)
-            .chain(groups)
-            .chain(measures)
-            .find(|c| *c >= self.columns)
-        {
+        let mut read = filters.chain(self.spans.iter().map(|spans| spans.column));
+        let missing = read.find(|column| *column >= self.columns);
+        let mut used = conditions.chain(groups).chain(measures);
+        let all = self.columns + self.spans.len();
+        if let Some(column) = missing.or_else(|| used.find(|column| *column >= all)) {
             return Err(PlanError::NoSuchColumn(column));
         }
         self.groups

@@ -8,7 +8,8 @@ use crate::Expr;
 use crate::cost::{MAX_DENSE, Order, best_order};
 use crate::groups::{Groups, Words, add_wide};
 use crate::one_group;
-use crate::plan::{GroupMap, Measure, MeasureKind, PlanError, StarPlan, Test};
+use crate::plan::{Divisor, GroupMap, Measure, MeasureKind, PlanError, StarPlan, Test};
+use crate::quotients::add_quotients;
 use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes};
@@ -64,7 +65,7 @@ pub struct Worker {
     before: Box<Selection>,
     /// The previous vector, if it still has to be aggregated.
     pending: Option<Vector>,
-    /// Columns that groups and measures read.
+    /// Columns that are read for groups and measures.
     used: Vec<usize>,
     /// Those of `used` that no dense test has brought into the caches.
     late: Vec<usize>,
@@ -96,8 +97,8 @@ impl Worker {
     pub fn new(plan: Arc<StarPlan>, widths: &[CodeWidth]) -> Result<Self, PlanError> {
         let combinations = plan.combinations()?;
         let shares: Vec<f64> = plan.filters.iter().map(|f| f.expected_share).collect();
-        let depth = plan.expressions().map(Expr::depth).max().unwrap_or(1);
-        let mut used = vec![false; plan.columns];
+        let depth = plan.depth();
+        let mut used = vec![false; plan.columns + plan.spans.len()];
         for column in plan.groups.iter().map(|g| g.column) {
             used[column] = true;
         }
@@ -105,6 +106,9 @@ impl Worker {
         let asked: Vec<Vec<usize>> = plan.conditions.iter().map(Expr::columns).collect();
         for column in inputs.iter().chain(&asked).flatten() {
             used[*column] = true;
+        }
+        for (at, spans) in plan.spans.iter().enumerate() {
+            used[spans.column] |= used[plan.columns + at];
         }
         let mut worker = Worker {
             groups: Groups::new(&plan, combinations),
@@ -123,7 +127,7 @@ impl Worker {
                 .iter()
                 .map(|used| vec![0; if *used { VECTOR_ROWS } else { 0 }])
                 .collect(),
-            loaded: vec![false; plan.columns],
+            loaded: vec![false; used.len()],
             inputs,
             alike: (0..plan.measures.len())
                 .map(|index| alike(&plan.measures, index))
@@ -327,7 +331,10 @@ impl Worker {
                 let column = self.inputs[index][at];
                 self.load(columns, start, column, count, all);
             }
-            self.accumulate(index, measure, count);
+            match &measure.divisor {
+                None => self.accumulate(index, measure, count),
+                Some(divisor) => self.accumulate_quotients(index, measure, divisor, count)?,
+            }
         }
         Ok(())
     }
@@ -382,6 +389,15 @@ impl Worker {
             return;
         }
         self.loaded[column] = true;
+        if let Some(at) = column.checked_sub(self.plan.columns) {
+            let plan = Arc::clone(&self.plan);
+            let spans = &plan.spans[at];
+            self.load(columns, start, spans.column, count, all);
+            // Those that are computed come after those that are read.
+            let (read, computed) = self.codes.split_at_mut(column);
+            spans.divide(&read[spans.column][..count], &mut computed[0][..count]);
+            return;
+        }
         let out = &mut self.codes[column];
         if all {
             columns[column].unpack(start..start + count, &mut out[..count]);
@@ -433,6 +449,36 @@ impl Worker {
             let values = counts.iter_mut().zip(&self.values[0]);
             values.for_each(|(counts, value)| *counts &= *value != 0);
         }
+    }
+
+    fn accumulate_quotients(
+        &mut self,
+        index: usize,
+        measure: &Measure,
+        divisor: &Divisor,
+        count: usize,
+    ) -> Result<(), PlanError> {
+        let leaves_out = measure.leaves_out_rows();
+        if leaves_out {
+            self.find_counting(measure, count);
+        }
+        self.computed = None;
+        measure.expr.evaluate(&self.codes, count, &mut self.values);
+        divisor
+            .expr
+            .evaluate(&self.codes, count, &mut self.values[1..]);
+        let place = self.groups.layout().measures[index];
+        let words = self.groups.words_mut();
+        let one_group = self.plan.groups.is_empty();
+        let (offsets, counts) = (&self.offsets, &self.counts);
+        let values = self.values[0].iter().zip(&self.values[1]).take(count);
+        let rows = values.enumerate();
+        let rows = rows.filter(|(row, _)| !leaves_out || counts[*row]);
+        let rows = rows.map(|(row, (dividend, divisor))| {
+            let offset = offsets[if one_group { 0 } else { row }];
+            (offset, *dividend, *divisor)
+        });
+        add_quotients(words, place, divisor.shift, rows)
     }
 
     fn accumulate(&mut self, index: usize, measure: &Measure, count: usize) {

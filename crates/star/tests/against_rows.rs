@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes, pack};
 use tierloom_kernels::select::CodeSet;
 use tierloom_star::{
-    CodeValues, ColumnFilter, Expr, GroupMap, GroupPart, Groups, MORSEL_ROWS, Measure, MeasureKind,
-    PlanError, StarPlan, Test, Worker,
+    CodeValues, ColumnFilter, Divisor, Expr, GroupMap, GroupPart, Groups, MORSEL_ROWS, Measure,
+    MeasureKind, PlanError, Spans, StarPlan, Test, Worker,
 };
 
 struct Column {
@@ -120,7 +120,7 @@ fn by_rows(plan: &StarPlan, columns: &[Column], rows: usize) -> Answer {
 
 fn fused(plan: StarPlan, columns: &[Column], rows: usize, workers: usize) -> Answer {
     let plan = Arc::new(plan);
-    let codes: Vec<Codes<'_>> = columns
+    let codes: Vec<Codes<'_>> = columns[..plan.columns]
         .iter()
         .map(|c| Codes::new(&c.bytes, c.width, rows).unwrap())
         .collect();
@@ -168,16 +168,24 @@ proptest! {
         rows in prop::sample::select(vec![0usize, 1, 63, 64, 4095, 4096, 5000, 70_000]),
         maxima in prop::collection::vec(prop::sample::select(vec![0u32, 3, 200, 3000, 70_000]), 4),
         filters in prop::collection::vec((0usize..4, any::<bool>(), 0u32..100, 1u32..101), 0..4),
-        groups in prop::collection::vec((0usize..4, any::<bool>()), 0..3),
+        groups in prop::collection::vec((0usize..5, any::<bool>()), 0..3),
+        spans in (0usize..4, any::<bool>(), 2u32..900, any::<u32>()),
         nullable in any::<bool>(),
         wide in any::<bool>(),
-        when in prop::collection::vec((0usize..4, 0usize..5), 0..3),
-        conditions in prop::collection::vec((0usize..4, 0usize..5), 0..3),
+        when in prop::collection::vec((0usize..5, 0usize..5), 0..3),
+        conditions in prop::collection::vec((0usize..5, 0usize..5), 0..3),
         workers in 1usize..4,
         turned in 0usize..8,
         seed in any::<u64>(),
     ) {
-        let columns: Vec<Column> = maxima.iter().enumerate().map(|(i, max)| Column::new(rows, *max, seed.wrapping_add(i as u64))).collect();
+        let mut columns: Vec<Column> = maxima.iter().enumerate().map(|(i, max)| Column::new(rows, *max, seed.wrapping_add(i as u64))).collect();
+        // The last column is computed from another one.
+        let (column, nullable_spans, length, offset) = spans;
+        let spans = Spans { column, nullable: nullable_spans, offset: offset % length, length };
+        let codes: Vec<u32> = columns[column].codes.iter().map(|code| spans.of(*code)).collect();
+        let mut maxima = maxima;
+        maxima.push(spans.of(maxima[column]).max(1));
+        columns.push(Column { codes, bytes: Vec::new(), width: CodeWidth::Four });
         let filters = filters.into_iter().map(|(column, set, low, width)| {
             let max = u64::from(maxima[column]);
             let test = if set {
@@ -222,17 +230,17 @@ proptest! {
         let product = || code(1, -100) * (Expr::Constant(10) - code(0, 0));
         // Values of one expression are computed once for measures that follow each other.
         let mut measures = vec![
-            Measure { kind: MeasureKind::Max, expr: product(), nulls: vec![], when: vec![], wide: false },
-            Measure { kind: MeasureKind::Min, expr: product(), nulls: nulls.clone(), when: vec![], wide: false },
-            Measure { kind: MeasureKind::Min, expr: product(), nulls: vec![], when: when.clone(), wide: false },
-            Measure { kind: MeasureKind::Sum, expr: product(), nulls: vec![], when: vec![], wide },
-            Measure { kind: MeasureKind::Sum, expr: code(1, -100) * (Expr::Constant(10) - code(0, 0)), nulls: nulls.clone(), when: when.clone(), wide },
-            Measure { kind: MeasureKind::Count, expr: Expr::Constant(0), nulls: nulls.clone(), when: when.clone(), wide: false },
-            Measure { kind: MeasureKind::Min, expr: Expr::Mapped { column: 2, values: table } + code(3, 5), nulls: vec![], when, wide: false },
-            Measure { kind: MeasureKind::Max, expr: code(3, -7), nulls, when: vec![], wide: false },
+            Measure { kind: MeasureKind::Max, expr: product(), divisor: None, nulls: vec![], when: vec![], wide: false },
+            Measure { kind: MeasureKind::Min, expr: product(), divisor: None, nulls: nulls.clone(), when: vec![], wide: false },
+            Measure { kind: MeasureKind::Min, expr: product(), divisor: None, nulls: vec![], when: when.clone(), wide: false },
+            Measure { kind: MeasureKind::Sum, expr: product(), divisor: None, nulls: vec![], when: vec![], wide },
+            Measure { kind: MeasureKind::Sum, expr: code(1, -100) * (Expr::Constant(10) - code(0, 0)), divisor: None, nulls: nulls.clone(), when: when.clone(), wide },
+            Measure { kind: MeasureKind::Count, expr: Expr::Constant(0), divisor: None, nulls: nulls.clone(), when: when.clone(), wide: false },
+            Measure { kind: MeasureKind::Min, expr: Expr::Mapped { column: 2, values: table } + code(3, 5), divisor: None, nulls: vec![], when, wide: false },
+            Measure { kind: MeasureKind::Max, expr: code(3, -7), divisor: None, nulls, when: vec![], wide: false },
         ];
         measures.rotate_left(turned);
-        let plan = StarPlan { filters, conditions, groups, measures, columns: 4, rows: rows as u64, ..StarPlan::default() };
+        let plan = StarPlan { filters, conditions, groups, measures, columns: 4, spans: vec![spans], rows: rows as u64, ..StarPlan::default() };
         let expected = by_rows(&plan, &columns, rows);
         let mut answer = fused(plan, &columns, rows, workers);
         // A count over rows that are all NULL is 0, as in the loop above.
@@ -255,6 +263,7 @@ fn sums_that_leave_64_bits_are_right_when_kept_wide() {
             Measure {
                 kind: MeasureKind::Sum,
                 expr: big.clone(),
+                divisor: None,
                 nulls: vec![],
                 when: vec![],
                 wide: true,
@@ -262,6 +271,7 @@ fn sums_that_leave_64_bits_are_right_when_kept_wide() {
             Measure {
                 kind: MeasureKind::Sum,
                 expr: Expr::Constant(0) - big,
+                divisor: None,
                 nulls: vec![],
                 when: vec![],
                 wide: true,
@@ -273,6 +283,71 @@ fn sums_that_leave_64_bits_are_right_when_kept_wide() {
     let answer = fused(plan, &columns, 10_000, 3);
     let sum = i128::from(i64::MAX / 2) * 10_000;
     assert_eq!(answer[&0].1, [Some(sum), Some(-sum)]);
+}
+
+#[test]
+fn quotients_are_added_as_integers_in_any_order_and_a_divisor_of_0_ends_the_run() {
+    let columns = [
+        Column::new(9_000, 200, 5),
+        Column::new(9_000, 3_000, 6),
+        Column::new(9_000, 3, 7),
+    ];
+    let code = |column, base| Expr::Code { column, base };
+    let plan = |base, grouped: bool, leaves_out: bool| StarPlan {
+        groups: match grouped {
+            true => vec![GroupPart {
+                column: 2,
+                map: GroupMap::Code,
+                count: 4,
+            }],
+            false => vec![],
+        },
+        measures: vec![Measure {
+            kind: MeasureKind::Sum,
+            expr: code(0, -100),
+            divisor: Some(Divisor {
+                expr: code(1, base),
+                shift: 90,
+            }),
+            nulls: if leaves_out { vec![1] } else { vec![] },
+            when: vec![],
+            wide: true,
+        }],
+        columns: 3,
+        ..StarPlan::default()
+    };
+    for (grouped, leaves_out) in [(false, false), (true, false), (false, true), (true, true)] {
+        // Code 0 does not count where rows are left out, and would be divided by 0.
+        let base = i64::from(!leaves_out);
+        let mut expected: BTreeMap<u64, i128> = BTreeMap::new();
+        for row in 0..9_000 {
+            let [a, b, group] = [0, 1, 2].map(|column: usize| columns[column].codes[row]);
+            if leaves_out && b == 0 {
+                continue;
+            }
+            let quotient = (f64::from(a) - 100.0) / (f64::from(b) + base as f64);
+            let group = if grouped { u64::from(group) } else { 0 };
+            // Exact: a double of this size has no digits below 2^-90.
+            *expected.entry(group).or_default() += (quotient * 2_f64.powi(90)) as i128;
+        }
+        for workers in [1, 3] {
+            let answer = fused(plan(base, grouped, leaves_out), &columns, 9_000, workers);
+            let sums = answer
+                .into_iter()
+                .map(|(key, (_, values))| (key, values[0].unwrap()));
+            assert_eq!(sums.collect::<BTreeMap<_, _>>(), expected);
+        }
+    }
+    let codes: Vec<Codes<'_>> = columns
+        .iter()
+        .map(|c| Codes::new(&c.bytes, c.width, 9_000).unwrap())
+        .collect();
+    let widths: Vec<CodeWidth> = codes.iter().map(Codes::width).collect();
+    let mut worker = Worker::new(Arc::new(plan(0, false, false)), &widths).unwrap();
+    assert_eq!(
+        worker.morsel(&codes, 0..9_000),
+        Err(PlanError::DividedByZero)
+    );
 }
 
 #[test]
@@ -305,6 +380,7 @@ fn by_code(codes: u64, rows: u64) -> StarPlan {
         measures: vec![Measure {
             kind: MeasureKind::Sum,
             expr: Expr::Code { column: 0, base: 0 },
+            divisor: None,
             nulls: vec![],
             when: vec![],
             wide: false,

@@ -7,9 +7,11 @@
 //! functions that these take the place of.
 
 mod civil;
+mod constant;
 mod functions;
 mod rule;
 mod ticks;
 
+pub(crate) use constant::constant_seconds;
 pub use functions::calendar_functions;
 pub(crate) use rule::CalendarFunctions;

@@ -11,24 +11,31 @@ use super::filters::over_values;
 use super::flags::in_set;
 use super::integers::integers;
 use super::lower::{Lowered, columns_of};
-use super::typed::{FloatForm, Typed, chosen, digits_of, is_exact, rescaled, scale};
-use super::universe::{fact_column, over_dimension};
+use super::typed::{
+    FloatForm, Typed, chosen, digits_of, digits_of_time, is_exact, rescaled, scale,
+};
+use super::universe::{Listing, fact_column, over_dimension};
 use crate::coded::Unit;
-use arrow::array::{Array, ArrayRef};
+use arrow::array::Array;
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, Literal, NegativeExpr,
 };
 use datafusion::physical_plan::PhysicalExpr;
+use datafusion::scalar::ScalarValue;
+use std::cell::RefCell;
 use std::sync::Arc;
-use tierloom_star::{CodeValues, Expr, Interval};
+use tierloom_star::{CodeValues, Expr, Interval, Spans};
 
 /// Compiles expressions over the universe of a plan.
 pub(super) struct Arithmetic<'a> {
     pub lowered: &'a Lowered,
     /// Empty for a dry run, if the plan has some.
     dimensions: &'a [LoadedDimension],
+    /// Spans of codes that expressions ask for.
+    pub spans: RefCell<Vec<Spans>>,
 }
 
 /// The table whose codes decide what an expression is.
@@ -37,8 +44,8 @@ pub(super) enum Owner<'a> {
     Dimension(usize, &'a LoadedDimension, Arc<dyn PhysicalExpr>),
     /// A dimension in a dry run.
     NotLoaded(usize),
-    /// A fact column, its value for each code, and whether code 0 is NULL.
-    Fact(usize, ArrayRef, bool),
+    /// A fact column of few values, or spans of its codes.
+    Fact(Listing),
 }
 
 impl<'a> Arithmetic<'a> {
@@ -46,6 +53,7 @@ impl<'a> Arithmetic<'a> {
         Arithmetic {
             lowered,
             dimensions,
+            spans: RefCell::default(),
         }
     }
 
@@ -91,9 +99,15 @@ impl<'a> Arithmetic<'a> {
             let minus = Expr::Constant(0) - inner.expr.clone();
             let minus = self.checked(minus, &data_type)?.null_with(&[&inner]);
             // The negative of 0 is -0 as a float, which no integer stands for.
-            Ok(minus.with_form(inner.float.map(FloatForm::rounded)))
+            let minus = minus.with_form(inner.float.map(FloatForm::rounded));
+            Ok(Typed {
+                divisor: inner.divisor,
+                ..minus
+            })
         } else if let Some(case) = expr.downcast_ref::<CaseExpr>() {
             self.case(case, &data_type)
+        } else if let Some(times) = seconds_of(expr) {
+            self.typed(times)?.in_seconds()
         } else {
             NotFused::because(format!("{expr} is not integer arithmetic"))
         };
@@ -146,6 +160,9 @@ impl<'a> Arithmetic<'a> {
         if *data_type == DataType::Float64 {
             return self.of_floats(*binary.op(), left, right);
         }
+        if matches!(data_type, DataType::Duration(_)) {
+            return self.between_times(*binary.op(), &left, &right, data_type);
+        }
         let (a, b) = (scale(&left.data_type)?, scale(&right.data_type)?);
         let result = scale(data_type)?;
         let expr = match binary.op() {
@@ -165,6 +182,25 @@ impl<'a> Arithmetic<'a> {
         Ok(computed.null_with(&[&left, &right]))
     }
 
+    /// The time from one timestamp to another of the same type.
+    fn between_times(
+        &self,
+        op: Operator,
+        left: &Typed,
+        right: &Typed,
+        data_type: &DataType,
+    ) -> Result<Typed, NotFused> {
+        let is_time = |typed: &Typed| match (&typed.data_type, data_type) {
+            (DataType::Timestamp(unit, _), DataType::Duration(result)) => unit == result,
+            _ => false,
+        };
+        if op != Operator::Minus || !is_time(left) || !is_time(right) {
+            return NotFused::because(format!("operator {op} of times"));
+        }
+        let time = left.expr.clone() - right.expr.clone();
+        Ok(self.checked(time, data_type)?.null_with(&[left, right]))
+    }
+
     /// The value of `expr` with as many digits after the decimal point as `data_type` has.
     fn rescaled_to(
         &self,
@@ -176,7 +212,12 @@ impl<'a> Arithmetic<'a> {
             return self.float_of(inner);
         }
         let expr = inner.expr.clone();
-        let expr = rescaled(expr, digits_of(&inner)?, scale(data_type)?)?;
+        let expr = match (&inner.data_type, data_type) {
+            (DataType::Timestamp(from, None), DataType::Timestamp(to, None)) => {
+                rescaled(expr, digits_of_time(from), digits_of_time(to))?
+            }
+            _ => rescaled(expr, digits_of(&inner)?, scale(data_type)?)?,
+        };
         Ok(self.checked(expr, data_type)?.null_with(&[&inner]))
     }
 
@@ -234,11 +275,11 @@ impl<'a> Arithmetic<'a> {
                 let (values, valid) = loaded.values(&expr)?;
                 (column, values, valid, None)
             }
-            Owner::Fact(column, values, nullable) => {
-                let results = over_values(expr, column, values)?;
+            Owner::Fact(listing) => {
+                let results = over_values(expr, listing.read, listing.values)?;
                 let (values, valid, float) = self.integers_of(&results)?;
-                is_own_null = nullable && results.is_null(0) && results.null_count() == 1;
-                (column, values.into_iter().collect(), valid, float)
+                is_own_null = listing.nullable && results.is_null(0) && results.null_count() == 1;
+                (listing.column, values.into_iter().collect(), valid, float)
             }
         };
         let mut typed = Typed::always(Expr::Mapped { column, values }, data_type).with_form(float);
@@ -275,11 +316,7 @@ impl<'a> Arithmetic<'a> {
         let [column] = columns[..] else {
             return NotFused::because(format!("{expr} reads several columns"));
         };
-        let fact = fact_column(self.lowered, column)?;
-        let Some(values) = fact.coded.listed()? else {
-            return NotFused::because(format!("{} has too many values for {expr}", fact.name));
-        };
-        Ok(Owner::Fact(column, values, fact.coded.nullable()))
+        Ok(Owner::Fact(self.listing(expr, column)?))
     }
 
     /// Returns `expr` if its interval proves that no value overflows `data_type`.
@@ -290,7 +327,10 @@ impl<'a> Arithmetic<'a> {
             DataType::Int16 => interval.within(i16::MIN, i16::MAX),
             DataType::Int32 | DataType::Date32 => interval.within(i32::MIN, i32::MAX),
             // `interval` has already refused what leaves 64 bits.
-            DataType::Int64 | DataType::Float64 => true,
+            DataType::Int64
+            | DataType::Float64
+            | DataType::Timestamp(..)
+            | DataType::Duration(_) => true,
             DataType::UInt8 => interval.within(0, u8::MAX),
             DataType::UInt16 => interval.within(0, u16::MAX),
             DataType::UInt32 => interval.within(0, u32::MAX),
@@ -308,6 +348,18 @@ impl<'a> Arithmetic<'a> {
         }
         Ok(Typed::always(expr, data_type.clone()))
     }
+}
+
+/// The times of which `expr` gives the seconds.
+fn seconds_of(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
+    let function = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    let [part, times] = function.args() else {
+        return None;
+    };
+    let part = part.downcast_ref::<Literal>()?.value();
+    let is_epoch = ScalarValue::try_as_str(part)??.eq_ignore_ascii_case("epoch");
+    let is_part = matches!(function.name(), "date_part" | "tierloom_date_part");
+    (is_part && is_epoch).then_some(times)
 }
 
 /// Divides a decimal of scale `a` by a constant of scale `b`, where every quotient is exact at

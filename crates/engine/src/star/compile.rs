@@ -9,6 +9,7 @@ use super::arithmetic::Arithmetic;
 use super::dimension::LoadedDimension;
 use super::distinct::distinct;
 use super::filters::{over_values, shape, test_of};
+use super::flags::in_set;
 use super::lower::{Lowered, columns_of, not_volatile};
 use super::measures::{Measures, StateColumn};
 use super::universe::{fact_column, over_dimension};
@@ -19,7 +20,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
-use tierloom_star::{ColumnFilter, Expr, GroupMap, GroupPart, StarPlan, Test};
+use tierloom_star::{ColumnFilter, Expr, GroupMap, GroupPart, Measure, Spans, StarPlan, Test};
 
 /// Largest number of foreign-key codes for which lookup tables are built.
 const MAX_KEY_CODES: u64 = 1 << 27;
@@ -29,6 +30,8 @@ const MAX_KEY_CODES: u64 = 1 << 27;
 pub(super) struct Aggregation {
     pub groups: Vec<Arc<dyn PhysicalExpr>>,
     pub aggregates: Vec<Arc<AggregateFunctionExpr>>,
+    /// The FILTER clause of each aggregate that has one.
+    pub filters: Vec<Option<Arc<dyn PhysicalExpr>>>,
 }
 
 /// Source of the values of a group column.
@@ -69,7 +72,7 @@ impl Compiled {
             + plan
                 .measures
                 .iter()
-                .flat_map(|m| m.when.iter().chain([&m.expr]))
+                .flat_map(Measure::expressions)
                 .chain(&plan.conditions)
                 .map(table_bytes)
                 .sum::<usize>()
@@ -115,16 +118,18 @@ pub(super) fn compile(
         filter(&arithmetic, predicate, &mut plan)?;
     }
     lookups(lowered, dimensions, &mut plan)?;
-    let groups = groups(lowered, aggregation, dimensions, &mut plan)?;
+    let groups = groups(&arithmetic, aggregation, dimensions, &mut plan)?;
     let mut measures = Measures::new(&arithmetic, !aggregation.groups.is_empty());
     let mut states = Vec::new();
     let mut field = aggregation.groups.len();
-    for aggregate in &aggregation.aggregates {
-        let added = measures.aggregate(aggregate, &state_schema.fields()[field..])?;
+    for (aggregate, only) in aggregation.aggregates.iter().zip(&aggregation.filters) {
+        let fields = &state_schema.fields()[field..];
+        let added = measures.aggregate(aggregate, only.as_ref(), fields)?;
         field += added.len();
         states.extend(added);
     }
     plan.measures = measures.finish();
+    plan.spans = arithmetic.spans.take();
     plan.combinations().map_err(|e| NotFused(e.to_string()))?;
     // In a dry run the group maps are placeholders without ordinals.
     if !dimensions.is_empty() || lowered.dimensions.is_empty() {
@@ -150,9 +155,13 @@ fn filter(
         return Ok(());
     }
     match arithmetic.flag(predicate, true)? {
-        Expr::InSet { column, set } => {
-            push_set(&mut plan.filters, column, &set);
-        }
+        Expr::InSet { column, set } => match column.checked_sub(plan.columns) {
+            None => push_set(&mut plan.filters, column, &set),
+            Some(at) => {
+                let spans = arithmetic.spans.borrow()[at].clone();
+                push_spans(arithmetic.lowered, &spans, (column, set), plan)?;
+            }
+        },
         condition => plan.conditions.push(condition),
     }
     Ok(())
@@ -227,6 +236,47 @@ fn push_set(filters: &mut Vec<ColumnFilter>, column: usize, set: &Arc<CodeSet>) 
     }
 }
 
+/// Adds filters for the `wanted` spans of a column's codes: the range of codes that they are in,
+/// whose zones can be left out, and a condition unless all spans of that range are wanted.
+fn push_spans(
+    lowered: &Lowered,
+    spans: &Spans,
+    (column, wanted): (usize, Arc<CodeSet>),
+    plan: &mut StarPlan,
+) -> Result<(), NotFused> {
+    let codes = fact_column(lowered, spans.column)?.coded.code_count();
+    match wanted.bounds() {
+        // Nothing is left.
+        None => push_set(
+            &mut plan.filters,
+            spans.column,
+            &Arc::new(CodeSet::new(codes)),
+        ),
+        // NULL is among them, which is not beside the others.
+        Some((0, _)) if spans.nullable => plan.conditions.push(in_set(column, wanted)),
+        Some((low, high)) => {
+            let (low_code, high_code) = (spans.codes(low).0, spans.codes(high).1);
+            let high_code = u64::from(high_code).min(codes - 1) as u32;
+            let share = (f64::from(high_code) - f64::from(low_code) + 1.0) / codes as f64;
+            if low_code > 0 || u64::from(high_code) + 1 < codes {
+                let filter = ColumnFilter {
+                    column: spans.column,
+                    test: Test::Range {
+                        low: low_code,
+                        high: high_code,
+                    },
+                    expected_share: share.min(1.0),
+                };
+                push(&mut plan.filters, filter, codes);
+            }
+            if wanted.len() < u64::from(high - low) + 1 {
+                plan.conditions.push(in_set(column, wanted));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Compiles joins with dimensions to filters on the foreign keys.
 fn lookups(
     lowered: &Lowered,
@@ -246,11 +296,12 @@ fn lookups(
 }
 
 fn groups(
-    lowered: &Lowered,
+    arithmetic: &Arithmetic<'_>,
     aggregation: &Aggregation,
     dimensions: &[LoadedDimension],
     plan: &mut StarPlan,
 ) -> Result<Vec<GroupValues>, NotFused> {
+    let lowered = arithmetic.lowered;
     let mut found: Vec<Option<GroupValues>> = Vec::new();
     let mut by_dimension: Vec<Vec<(usize, Arc<dyn PhysicalExpr>)>> =
         vec![Vec::new(); lowered.dimensions.len()];
@@ -264,7 +315,7 @@ fn groups(
                 by_dimension[first].push((index, over_dimension(lowered, first, &expr)?));
                 found.push(None);
             }
-            [None] => found.push(Some(fact_group(lowered, columns[0], &expr, plan)?)),
+            [None] => found.push(Some(fact_group(arithmetic, columns[0], &expr, plan)?)),
             _ => return NotFused::because(format!("the group {expr} is not of one table")),
         }
     }
@@ -298,43 +349,31 @@ fn groups(
 
 /// Compiles a group expression over one fact column.
 fn fact_group(
-    lowered: &Lowered,
+    arithmetic: &Arithmetic<'_>,
     column: usize,
     expr: &Arc<dyn PhysicalExpr>,
     plan: &mut StarPlan,
 ) -> Result<GroupValues, NotFused> {
-    let fact = fact_column(lowered, column)?;
     let part = plan.groups.len();
-    let count = fact.coded.code_count();
-    let plain = expr.downcast_ref::<Column>().is_some();
-    let Some(values) = fact.coded.listed()? else {
+    if expr.downcast_ref::<Column>().is_some() {
         // A plain column needs no list of values: its value is computed from the code.
-        if !plain {
-            return NotFused::because(format!(
-                "{} has too many values for the group {expr}",
-                fact.name
-            ));
-        }
+        let fact = fact_column(arithmetic.lowered, column)?;
         plan.groups.push(GroupPart {
             column,
             map: GroupMap::Code,
-            count,
+            count: fact.coded.code_count(),
         });
-        return Ok(GroupValues::Codes { part, column });
-    };
-    if plain {
-        plan.groups.push(GroupPart {
-            column,
-            map: GroupMap::Code,
-            count,
+        return Ok(match fact.coded.listed()? {
+            Some(values) => GroupValues::Listed { part, values },
+            None => GroupValues::Codes { part, column },
         });
-        return Ok(GroupValues::Listed { part, values });
     }
-    let results = over_values(expr, column, values)?;
+    let listing = arithmetic.listing(expr, column)?;
+    let results = over_values(expr, column, listing.values)?;
     let mut found = distinct(std::slice::from_ref(&results))?;
     let count = found.count.max(1) as u64;
     plan.groups.push(GroupPart {
-        column,
+        column: listing.column,
         map: GroupMap::new(&found.ordinals, count),
         count,
     });

@@ -65,9 +65,9 @@ impl Arithmetic<'_> {
             Owner::Dimension(column, loaded, condition) => {
                 (column, Arc::new(loaded.codes_where(&condition, wanted)?))
             }
-            Owner::Fact(column, values, _) => {
-                let set = passing(condition, column, values, wanted)?;
-                (column, Arc::new(set))
+            Owner::Fact(listing) => {
+                let set = passing(condition, listing.read, listing.values, wanted)?;
+                (listing.column, Arc::new(set))
             }
         })
     }

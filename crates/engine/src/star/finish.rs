@@ -33,7 +33,6 @@ impl Finish {
             && last.group_expr().is_single()
             && !last.group_expr().has_grouping_set()
             && last.limit_options().is_none()
-            && last.filter_expr().iter().all(Option::is_none)
             && last.properties().output_ordering().is_none();
         let schema = last.schema();
         let columns = 0..groups;

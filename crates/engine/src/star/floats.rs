@@ -8,6 +8,9 @@
 //! ```text
 //!   0.1 + 0.2    as floats 0.30000000000000004     here 3 tenths, as a float 0.3
 //! ```
+//! A quotient is the float nearest to it, as an integer of a small power of two, so that the sum of
+//! quotients is one of integers as well ([`tierloom_star::Divisor`]).
+//!
 //! That is right for sums and averages, where nobody asks for a certain order. It is not for a
 //! comparison or an extreme of computed values, which SQL defines by the rounded ones: there only
 //! values are taken that are a float exactly ([`FloatForm::is_exact`]).
@@ -15,7 +18,7 @@
 use super::NotFused;
 use super::arithmetic::Arithmetic;
 use super::integers::with_nulls;
-use super::typed::{EXACT_FLOAT, FloatForm, Typed, rescaled};
+use super::typed::{EXACT_FLOAT, FloatForm, Typed, digits_of_time, rescaled};
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::logical_expr::Operator;
@@ -25,8 +28,8 @@ use tierloom_kernels::select::CodeSet;
 use tierloom_kernels::{MOST_DIGITS, units_of};
 use tierloom_star::Expr;
 
-/// Most digits of a product: 10 to their power is exact as a float, and an integer of 64 bits.
-const MOST_OF_PRODUCT: u8 = 18;
+/// Most digits that are taken along: 10 to their power is exact as a float.
+const MOST_DIGITS_OF_SUMS: i8 = 18;
 
 impl Typed {
     /// A constant float.
@@ -44,34 +47,99 @@ impl Typed {
         let constant = Typed::always(Expr::Constant(units), DataType::Float64);
         Ok(constant.with_form(Some(FloatForm::exact(digits))))
     }
+
+    /// The seconds of a time, with a fraction.
+    ///
+    /// # Errors
+    /// If it is no time.
+    pub fn in_seconds(self) -> Result<Self, NotFused> {
+        let unit = match &self.data_type {
+            DataType::Timestamp(unit, _) | DataType::Duration(unit) => unit,
+            other => return NotFused::because(format!("the seconds of {other}")),
+        };
+        let form = FloatForm {
+            digits: digits_of_time(unit),
+            ..FloatForm::exact(0)
+        };
+        Ok(Typed {
+            data_type: DataType::Float64,
+            float: Some(form.rounded()),
+            ..self
+        })
+    }
 }
 
 impl Arithmetic<'_> {
-    /// The sum, difference or product of two floats.
+    /// The sum, difference, product or quotient of two floats.
     pub(super) fn of_floats(
         &self,
         op: Operator,
         left: Typed,
         right: Typed,
     ) -> Result<Typed, NotFused> {
-        let (a, b) = (left.form()?.digits, right.form()?.digits);
-        let at_most = a.max(b);
-        let both = || -> Result<(Expr, Expr), NotFused> {
-            let one = rescaled(left.expr.clone(), a as i8, at_most as i8)?;
-            let other = rescaled(right.expr.clone(), b as i8, at_most as i8)?;
-            Ok((one, other))
-        };
-        let (expr, digits) = match op {
-            Operator::Plus => (both().map(|(one, other)| one + other)?, at_most),
-            Operator::Minus => (both().map(|(one, other)| one - other)?, at_most),
-            Operator::Multiply if a + b <= MOST_OF_PRODUCT => {
-                (left.expr.clone() * right.expr.clone(), a + b)
+        let (a, b) = (left.form()?, right.form()?);
+        let (expr, divisor, form) = match op {
+            Operator::Plus | Operator::Minus => {
+                if a.by != b.by || left.divisor.is_some() || right.divisor.is_some() {
+                    return NotFused::because("a sum of quotients in one row");
+                }
+                let digits = a.digits.max(b.digits);
+                let one = rescaled(left.expr.clone(), a.digits, digits)?;
+                let other = rescaled(right.expr.clone(), b.digits, digits)?;
+                let expr = match op {
+                    Operator::Plus => one + other,
+                    _ => one - other,
+                };
+                (expr, None, FloatForm { digits, ..a })
             }
+            Operator::Multiply => {
+                let divisor = match (&left.divisor, &right.divisor) {
+                    (Some(one), Some(other)) => Some(one.clone() * other.clone()),
+                    (one, other) => one.clone().or_else(|| other.clone()),
+                };
+                let (digits, by) = (a.digits + b.digits, a.by * b.by);
+                let expr = left.expr.clone() * right.expr.clone();
+                (expr, divisor, FloatForm { digits, by, ..a })
+            }
+            Operator::Divide => self.quotient(&left, &right)?,
             op => return NotFused::because(format!("operator {op} is not done on decimals")),
         };
-        let form = FloatForm::exact(digits).rounded();
+        if form.digits > MOST_DIGITS_OF_SUMS {
+            return NotFused::because("too many digits behind the point");
+        }
+        if let Some(divisor) = &divisor {
+            self.interval(divisor)?;
+        }
         let computed = self.checked(expr, &DataType::Float64)?;
-        Ok(computed.null_with(&[&left, &right]).with_form(Some(form)))
+        let computed = computed.null_with(&[&left, &right]);
+        Ok(Typed {
+            divisor,
+            ..computed.with_form(Some(form.rounded()))
+        })
+    }
+
+    /// The dividend, the divisor unless it is a constant, and what the quotient stands for.
+    fn quotient(
+        &self,
+        left: &Typed,
+        right: &Typed,
+    ) -> Result<(Expr, Option<Expr>, FloatForm), NotFused> {
+        let (a, b) = (left.form()?, right.form()?);
+        let digits = a.digits - b.digits;
+        let expr = left.expr.clone();
+        match (&right.expr, &left.divisor, &right.divisor) {
+            // It has to be done in every row, as an error or an infinity.
+            (Expr::Constant(0), ..) => NotFused::because("a quotient by 0"),
+            (Expr::Constant(by), divisor, None) => {
+                let by = a.by * b.by * *by as f64;
+                Ok((expr, divisor.clone(), FloatForm { digits, by, ..a }))
+            }
+            (divisor, None, None) => {
+                let by = a.by / b.by;
+                Ok((expr, Some(divisor.clone()), FloatForm { digits, by, ..a }))
+            }
+            _ => NotFused::because("a quotient of a quotient"),
+        }
     }
 
     /// A value cast to a float.
@@ -79,10 +147,10 @@ impl Arithmetic<'_> {
         let form = match (&inner.data_type, inner.float) {
             (_, Some(form)) => form,
             (integer, None) if integer.is_integer() => {
-                let is_exact = self.interval(&inner.expr)?;
+                let interval = self.interval(&inner.expr)?;
                 FloatForm {
-                    digits: 0,
-                    is_exact: is_exact.within(-EXACT_FLOAT, EXACT_FLOAT),
+                    is_exact: interval.within(-EXACT_FLOAT, EXACT_FLOAT),
+                    ..FloatForm::exact(0)
                 }
             }
             (DataType::Decimal128(_, digits @ 0..=9), None) => {
@@ -97,21 +165,37 @@ impl Arithmetic<'_> {
         })
     }
 
-    /// Brings the floats among the branches of a CASE to as many digits as the finest has.
+    /// Brings the floats among the branches of a CASE to as many digits as the finest has, and to
+    /// quotients if one of them is.
     pub(super) fn with_common_digits(
         &self,
         branches: &mut [Option<Typed>],
     ) -> Result<(), NotFused> {
-        let forms = branches.iter().flatten().filter_map(|branch| branch.float);
-        let Some(common) = forms.reduce(|a, b| FloatForm {
-            digits: a.digits.max(b.digits),
-            is_exact: a.is_exact && b.is_exact,
-        }) else {
-            return Ok(());
+        let forms = || branches.iter().flatten().filter_map(|branch| branch.float);
+        let quotients = branches.iter().flatten().filter(|b| b.divisor.is_some());
+        let quotient = quotients.map(|branch| branch.form()).next().transpose()?;
+        let common = match quotient {
+            Some(form) => form,
+            None => match forms().reduce(|a, b| if a.digits < b.digits { b } else { a }) {
+                Some(finest) => FloatForm {
+                    is_exact: forms().all(|form| form.is_exact),
+                    ..finest
+                },
+                None => return Ok(()),
+            },
         };
         for branch in branches.iter_mut().flatten() {
-            let digits = branch.form()?.digits;
-            branch.expr = rescaled(branch.expr.clone(), digits as i8, common.digits as i8)?;
+            let form = branch.form()?;
+            let is_zero = branch.expr == Expr::Constant(0);
+            if form.by != common.by && !is_zero {
+                return NotFused::because("branches of a case are divided by different numbers");
+            }
+            if !is_zero {
+                branch.expr = rescaled(branch.expr.clone(), form.digits, common.digits)?;
+            }
+            if quotient.is_some() && branch.divisor.is_none() {
+                branch.divisor = Some(Expr::Constant(1));
+            }
             branch.float = Some(common);
             self.interval(&branch.expr)?;
         }

@@ -3,13 +3,13 @@
 use super::NotFused;
 use super::arithmetic::Arithmetic;
 use super::lower::not_volatile;
-use super::typed::scale;
+use super::typed::{FloatForm, scale};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
-use tierloom_star::{Expr, Measure, MeasureKind};
+use tierloom_star::{Divisor, Expr, Interval, Measure, MeasureKind};
 
 /// A column of partial states.
 pub(super) struct StateColumn {
@@ -17,8 +17,8 @@ pub(super) struct StateColumn {
     pub field: FieldRef,
     /// Write 0 as NULL, as an average's count for a group without values.
     pub null_if_zero: bool,
-    /// A float is divided by 10 to the power of these.
-    pub digits: u8,
+    /// A float is divided by this.
+    pub unit: f64,
 }
 
 /// What a state is computed from; the numbers are indices of measures.
@@ -68,6 +68,8 @@ pub(super) struct Measures<'a> {
     /// Whether rows are grouped by something.
     pub(super) is_grouped: bool,
     found: Vec<Measure>,
+    /// 1 in the rows that the FILTER clause of the current aggregate leaves.
+    only: Option<Expr>,
 }
 
 impl<'a> Measures<'a> {
@@ -76,6 +78,7 @@ impl<'a> Measures<'a> {
             arithmetic,
             is_grouped,
             found: Vec::new(),
+            only: None,
         }
     }
 
@@ -83,7 +86,8 @@ impl<'a> Measures<'a> {
         self.found
     }
 
-    /// Adds the measures of `aggregate`, whose states are the first of `fields`.
+    /// Adds the measures of `aggregate` over the rows for which the condition `only` is true; its
+    /// states are the first of `fields`.
     ///
     /// # Errors
     /// Another function than those that the last message names, or an argument that is not integer
@@ -91,12 +95,21 @@ impl<'a> Measures<'a> {
     pub fn aggregate(
         &mut self,
         aggregate: &AggregateFunctionExpr,
+        only: Option<&Arc<dyn PhysicalExpr>>,
         fields: &[FieldRef],
     ) -> Result<Vec<StateColumn>, NotFused> {
         let name = aggregate.fun().name();
         if aggregate.is_distinct() || !aggregate.order_bys().is_empty() {
             return NotFused::because(format!("{} is distinct or ordered", aggregate.name()));
         }
+        self.only = match only {
+            None => None,
+            Some(condition) => {
+                let condition = self.arithmetic.lowered.over_universe(condition)?;
+                not_volatile(&condition)?;
+                Some(self.arithmetic.flag(&condition, true)?)
+            }
+        };
         let mut arguments = Vec::new();
         for argument in aggregate.expressions() {
             let expr = self.arithmetic.lowered.over_universe(&argument)?;
@@ -144,7 +157,8 @@ impl<'a> Measures<'a> {
     }
 
     /// The index of a measure, which is added if there is no such one.
-    pub(super) fn index(&mut self, measure: Measure) -> usize {
+    pub(super) fn index(&mut self, mut measure: Measure) -> usize {
+        measure.when.extend(self.only.clone());
         let at = self.found.iter().position(|m| *m == measure);
         at.unwrap_or_else(|| {
             self.found.push(measure);
@@ -152,12 +166,12 @@ impl<'a> Measures<'a> {
         })
     }
 
-    fn push(&mut self, measure: Measure, field: &FieldRef, digits: u8) -> StateColumn {
+    fn push(&mut self, measure: Measure, field: &FieldRef, unit: f64) -> StateColumn {
         StateColumn {
             from: StateValue::Measure(self.index(measure)),
             field: Arc::clone(field),
             null_if_zero: false,
-            digits,
+            unit,
         }
     }
 
@@ -174,11 +188,12 @@ impl<'a> Measures<'a> {
         let measure = Measure {
             kind: MeasureKind::Count,
             expr: Expr::Constant(0),
+            divisor: None,
             nulls,
             when,
             wide: false,
         };
-        Ok(self.push(measure, field, 0))
+        Ok(self.push(measure, field, 1.0))
     }
 
     /// The columns whose NULL makes `expr` NULL and the conditions without which it is; a plain
@@ -222,9 +237,10 @@ impl<'a> Measures<'a> {
         field: &FieldRef,
     ) -> Result<StateColumn, NotFused> {
         let typed = self.arithmetic.typed(expr)?;
-        let digits = match *field.data_type() == DataType::Float64 {
-            true => typed.form()?.digits,
-            false if scale(&typed.data_type)? == scale(field.data_type())? => 0,
+        let unit = match *field.data_type() == DataType::Float64 {
+            true => typed.form()?.unit(),
+            false if typed.data_type == *field.data_type() => 1.0,
+            false if scale(&typed.data_type)? == scale(field.data_type())? => 1.0,
             false => {
                 return NotFused::because(format!(
                     "{expr} of type {} is summed as {}",
@@ -234,18 +250,35 @@ impl<'a> Measures<'a> {
             }
         };
         let rows = self.arithmetic.lowered.fact.rows() as u64;
-        let total = self.arithmetic.interval(&typed.expr)?.times_rows(rows);
-        let Some(total) = total else {
+        let values = self.arithmetic.interval(&typed.expr)?;
+        if let Some(divisor) = typed.divisor {
+            let shift = quotient_shift(values, rows)
+                .ok_or_else(|| NotFused(format!("{expr} may be too large")))?;
+            let measure = Measure {
+                kind: MeasureKind::Sum,
+                expr: typed.expr,
+                divisor: Some(Divisor {
+                    expr: divisor,
+                    shift,
+                }),
+                nulls: typed.nulls,
+                when: typed.when,
+                wide: true,
+            };
+            return Ok(self.push(measure, field, unit * 2_f64.powi(shift as i32)));
+        }
+        let Some(total) = values.times_rows(rows) else {
             return NotFused::because(format!("the sum of {expr} could leave 128 bits"));
         };
         let measure = Measure {
             kind: MeasureKind::Sum,
             expr: typed.expr,
+            divisor: None,
             nulls: typed.nulls,
             when: typed.when,
             wide: !total.within(i64::MIN, i64::MAX),
         };
-        Ok(self.push(measure, field, digits))
+        Ok(self.push(measure, field, unit))
     }
 
     fn extreme(
@@ -262,22 +295,36 @@ impl<'a> Measures<'a> {
                 field.data_type()
             ));
         }
-        let digits = match typed.float {
+        let unit = match typed.float {
             Some(form) if !form.is_exact => {
                 return NotFused::because(format!("{expr} depends on how it is rounded"));
             }
-            form => form.map_or(0, |form| form.digits),
+            form => form.map_or(1.0, FloatForm::unit),
         };
         self.arithmetic.interval(&typed.expr)?;
         let measure = Measure {
             kind,
             expr: typed.expr,
+            divisor: None,
             nulls: typed.nulls,
             when: typed.when,
             wide: false,
         };
-        Ok(self.push(measure, field, digits))
+        Ok(self.push(measure, field, unit))
     }
+}
+
+/// The bits behind the point of quotients whose dividends are in `values`, so that the sum of `rows`
+/// of them fits 127 bits; `None` if these would be fewer than a float has of a number near 1.
+fn quotient_shift(values: Interval, rows: u64) -> Option<u32> {
+    // No divisor is closer to 0 than 1.
+    let most = values.low.unsigned_abs().max(values.high.unsigned_abs());
+    let bits_of_values = u128::BITS - most.leading_zeros();
+    let bits_of_rows = u64::BITS - rows.leading_zeros();
+    let shift = 126_u32.checked_sub(bits_of_values + bits_of_rows)?;
+    // A product with 2^(shift - 64) fits 62 bits.
+    let shift = shift.min(126 - bits_of_values.max(1));
+    (shift >= f64::MANTISSA_DIGITS).then_some(shift)
 }
 
 /// Types of partial states that can be made from integers.
@@ -292,6 +339,7 @@ fn is_state_type(data_type: &DataType) -> bool {
                 | DataType::Date64
                 | DataType::Time32(_)
                 | DataType::Timestamp(..)
+                | DataType::Duration(_)
         )
 }
 

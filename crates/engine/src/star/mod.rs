@@ -30,6 +30,7 @@ mod flags;
 mod floats;
 mod integers;
 mod later;
+mod listing;
 mod lower;
 mod measures;
 mod moments;

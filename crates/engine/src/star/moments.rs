@@ -5,7 +5,7 @@
 
 use super::NotFused;
 use super::measures::{Measures, Moments, StateColumn, StateValue};
-use super::typed::{EXACT_FLOAT, Typed};
+use super::typed::{EXACT_FLOAT, FloatForm, Typed};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
@@ -34,6 +34,7 @@ impl Measures<'_> {
         let count = self.index(Measure {
             kind: MeasureKind::Count,
             expr: Expr::Constant(0),
+            divisor: None,
             nulls: counting.nulls.clone(),
             when: counting.when.clone(),
             wide: false,
@@ -43,49 +44,57 @@ impl Measures<'_> {
         let [xx, xy, yy] = [(a, a), (a, b), (b, b)]
             .map(|(one, other)| self.total(&(one.expr.clone() * other.expr.clone()), &counting));
         let (xx, xy, yy) = (xx?, xy?, yy?);
-        let [da, db] = [a, b].map(|argument| argument.float.map_or(0, |form| form.digits));
-        let mean = |sum, digits| (StateValue::Mean { count, sum }, digits);
-        let deviations = |sums, products, digits| {
+        let [unit_a, unit_b] = [a, b].map(|argument| argument.float.map_or(1.0, FloatForm::unit));
+        let mean = |sum, unit| (StateValue::Mean { count, sum }, unit);
+        let deviations = |sums, products, unit| {
             let value = StateValue::Deviations {
                 count,
                 sums,
                 products,
             };
-            (value, digits)
+            (value, unit)
         };
-        let float = |(sum, digits)| (StateValue::Float(sum), digits);
+        let float = |(sum, unit)| (StateValue::Float(sum), unit);
         let named = |at: usize, end: &str| fields.get(at).is_some_and(|f| f.name().ends_with(end));
         let states = match function {
             Moments::Variance if named(1, "[mean]") => {
-                vec![mean(x, da), deviations([x, x], xx, 2 * da)]
+                vec![mean(x, unit_a), deviations([x, x], xx, unit_a * unit_a)]
             }
             Moments::Covariance if named(3, "[algo_const]") => {
-                vec![mean(x, da), mean(y, db), deviations([x, y], xy, da + db)]
+                vec![
+                    mean(x, unit_a),
+                    mean(y, unit_b),
+                    deviations([x, y], xy, unit_a * unit_b),
+                ]
             }
             // The accumulator for groups keeps other states than that for all rows, under the same
             // names.
             Moments::Correlation if self.is_grouped => {
-                let sums = [(x, da), (y, db), (xy, da + db), (xx, 2 * da), (yy, 2 * db)];
+                let sums = [
+                    (x, unit_a),
+                    (y, unit_b),
+                    (xy, unit_a * unit_b),
+                    (xx, unit_a * unit_a),
+                    (yy, unit_b * unit_b),
+                ];
                 sums.map(float).into()
             }
             Moments::Correlation if named(5, "[algo_const]") => vec![
-                mean(x, da),
-                deviations([x, x], xx, 2 * da),
-                mean(y, db),
-                deviations([y, y], yy, 2 * db),
-                deviations([x, y], xy, da + db),
+                mean(x, unit_a),
+                deviations([x, x], xx, unit_a * unit_a),
+                mean(y, unit_b),
+                deviations([y, y], yy, unit_b * unit_b),
+                deviations([x, y], xy, unit_a * unit_b),
             ],
             _ => return NotFused::because("it keeps states in an order that is not known"),
         };
-        let states = std::iter::once((StateValue::Measure(count), 0)).chain(states);
-        let columns = states
-            .zip(fields)
-            .map(|((from, digits), field)| StateColumn {
-                from,
-                field: Arc::clone(field),
-                null_if_zero: false,
-                digits,
-            });
+        let states = std::iter::once((StateValue::Measure(count), 1.0)).chain(states);
+        let columns = states.zip(fields).map(|((from, unit), field)| StateColumn {
+            from,
+            field: Arc::clone(field),
+            null_if_zero: false,
+            unit,
+        });
         Ok(columns.collect())
     }
 
@@ -112,6 +121,7 @@ impl Measures<'_> {
         Ok(self.index(Measure {
             kind: MeasureKind::Sum,
             expr: expr.clone(),
+            divisor: None,
             nulls: counting.nulls.clone(),
             when: counting.when.clone(),
             wide: !total.within(i64::MIN, i64::MAX),

@@ -57,7 +57,7 @@ pub(super) fn batch(
 /// The values of a state, whose measures have the values in `measures`.
 fn state_column(measures: &[Vec<Option<i128>>], state: &StateColumn) -> Result<ArrayRef, NotFused> {
     let of = |measure: usize, row: usize| measures[measure][row].unwrap_or(0);
-    let unit = 10_f64.powi(i32::from(state.digits));
+    let unit = state.unit;
     let floats = |first: usize, value: &dyn Fn(usize) -> f64| -> ArrayRef {
         let rows = 0..measures[first].len();
         Arc::new(rows.map(|row| value(row) / unit).collect::<Float64Array>())
@@ -106,7 +106,7 @@ fn values_of(coded: &CodedColumn, codes: &[u32]) -> Result<ArrayRef, NotFused> {
     Ok(unit.values(integers, coded.data_type())?)
 }
 
-/// The floats nearest to integers divided by `unit`, a power of ten.
+/// The floats nearest to integers divided by `unit`.
 fn decimals(values: Vec<Option<i128>>, unit: f64) -> ArrayRef {
     let floats = values.into_iter().map(|v| v.map(|v| v as f64 / unit));
     Arc::new(floats.collect::<Float64Array>())
@@ -127,9 +127,10 @@ fn state_array(values: Vec<Option<i128>>, data_type: &DataType) -> Result<ArrayR
                     cast(&cast(&integers, &DataType::Int32)?, other)?
                 }
                 other if other.is_integer() => cast(&integers, other)?,
-                DataType::Boolean | DataType::Date64 | DataType::Timestamp(..) => {
-                    cast(&integers, other)?
-                }
+                DataType::Boolean
+                | DataType::Date64
+                | DataType::Timestamp(..)
+                | DataType::Duration(_) => cast(&integers, other)?,
                 other => return NotFused::because(format!("states of type {other}")),
             }
         }

@@ -263,9 +263,6 @@ fn try_fuse(
     partial: &AggregateExec,
     later: Option<&LaterRules>,
 ) -> std::result::Result<StarExec, NotFused> {
-    if partial.filter_expr().iter().any(Option::is_some) {
-        return NotFused::because("an aggregate has a FILTER clause");
-    }
     let grouping = partial.group_expr();
     if grouping.has_grouping_set() || grouping.groups().len() > 1 {
         return NotFused::because("it has grouping sets");
@@ -273,6 +270,7 @@ fn try_fuse(
     let aggregation = Aggregation {
         groups: grouping.expr().iter().map(|(e, _)| Arc::clone(e)).collect(),
         aggregates: partial.aggr_expr().to_vec(),
+        filters: partial.filter_expr().to_vec(),
     };
     if aggregation.aggregates.is_empty() && aggregation.groups.is_empty() {
         return NotFused::because("it computes nothing");

@@ -302,7 +302,7 @@ impl Run {
         times: Option<MorselTimes>,
     ) {
         let plan = &compiled.plan;
-        let table_column = |column: usize| self.lowered.fact_columns[column];
+        let table_column = |column: usize| self.lowered.fact_columns[plan.read_for(column)];
         let filters = seen.order.iter().map(|&i| {
             let (filter, stats) = (&plan.filters[i], seen.stats[i]);
             let bytes = match &filter.test {

@@ -2,7 +2,7 @@
 
 use super::NotFused;
 use super::flags::{both, is_valid, not};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use tierloom_star::Expr;
 
 /// An integer expression with its type and NULL behaviour.
@@ -15,6 +15,8 @@ pub(super) struct Typed {
     pub when: Vec<Expr>,
     /// Of a float, what its integer stands for.
     pub float: Option<FloatForm>,
+    /// Of a quotient of floats, what the integer has to be divided by.
+    pub divisor: Option<Expr>,
 }
 
 impl Typed {
@@ -26,6 +28,7 @@ impl Typed {
             nulls: Vec::new(),
             when: Vec::new(),
             float: None,
+            divisor: None,
         }
     }
 
@@ -86,11 +89,16 @@ pub(super) fn chosen(flag: Expr, then: Option<Typed>, other: Option<Typed>) -> O
         }
     };
     Some(Typed {
-        expr: flag.choose(then.expr, other.expr),
+        expr: flag.clone().choose(then.expr, other.expr),
         data_type: then.data_type,
         nulls: Vec::new(),
         when: when.into_iter().collect(),
         float: then.float,
+        divisor: match (then.divisor, other.divisor) {
+            (Some(then), Some(other)) => Some(flag.choose(then, other)),
+            // Branches of a CASE have divisors together.
+            (divisor, _) => divisor,
+        },
     })
 }
 
@@ -98,10 +106,12 @@ pub(super) fn chosen(flag: Expr, then: Option<Typed>, other: Option<Typed>) -> O
 pub(super) const EXACT_FLOAT: i128 = 1 << 53;
 
 /// What the integer of a float stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FloatForm {
     /// The value is the integer divided by 10 to the power of these.
-    pub digits: u8,
+    pub digits: i8,
+    /// It is also divided by this, a constant of a quotient.
+    pub by: f64,
     /// Whether the float that SQL computes is the one nearest to that value.
     pub is_exact: bool,
 }
@@ -109,7 +119,8 @@ pub(super) struct FloatForm {
 impl FloatForm {
     pub fn exact(digits: u8) -> Self {
         FloatForm {
-            digits,
+            digits: digits as i8,
+            by: 1.0,
             is_exact: true,
         }
     }
@@ -120,6 +131,17 @@ impl FloatForm {
             ..self
         }
     }
+
+    /// What integers are divided by.
+    pub fn unit(self) -> f64 {
+        power_of_ten(self.digits) * self.by
+    }
+}
+
+/// A power of ten; exact from 0 up to 22 digits.
+fn power_of_ten(digits: i8) -> f64 {
+    let power = 10_f64.powi(i32::from(digits).abs());
+    if digits < 0 { 1.0 / power } else { power }
 }
 
 /// Whether values are exact integers at some scale: integers and 128-bit decimals.
@@ -143,8 +165,18 @@ pub(super) fn scale(data_type: &DataType) -> Result<i8, NotFused> {
 pub(super) fn digits_of(typed: &Typed) -> Result<i8, NotFused> {
     match typed.float {
         None => scale(&typed.data_type),
-        Some(form) if form.is_exact => Ok(form.digits as i8),
+        Some(form) if form.is_exact => Ok(form.digits),
         Some(_) => NotFused::because("a computed float depends on how it is rounded"),
+    }
+}
+
+/// Digits of a second that a time has.
+pub(super) fn digits_of_time(unit: &TimeUnit) -> i8 {
+    match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::NotFused;
 use super::lower::{Lowered, narrowed};
 use crate::coded::CodedColumn;
+use arrow::array::ArrayRef;
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 
@@ -11,6 +12,18 @@ use std::sync::Arc;
 pub(super) struct FactColumn<'a> {
     pub coded: &'a CodedColumn,
     pub name: &'a str,
+}
+
+/// The values that an expression over one fact column may be evaluated on.
+pub(super) struct Listing {
+    /// The column of the universe that the expression reads.
+    pub read: usize,
+    /// The column of the plan whose codes number the values: `read`, or spans of its codes.
+    pub column: usize,
+    /// A value for each code, NULL first if there is one.
+    pub values: ArrayRef,
+    /// Whether code 0 is NULL.
+    pub nullable: bool,
 }
 
 /// The codes of fact column `column` of the universe.

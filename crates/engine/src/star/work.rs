@@ -12,11 +12,12 @@ use crate::breakdown::{broke_down, caught};
 use crate::column::PlacedColumn;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tierloom_kernels::codes::{CODE_PADDING, CodeWidth, Codes};
-use tierloom_star::{FilterStats, Groups, PlanError, Worker};
+use tierloom_star::{Expr, FilterStats, Groups, Measure, PlanError, Worker};
 
 /// Morsels between two yields to the runtime, which also lets cancellation take effect.
 const MORSELS_PER_YIELD: usize = 8;
@@ -44,7 +45,7 @@ impl From<DataFusionError> for EarlyEnd {
 impl From<PlanError> for EarlyEnd {
     fn from(error: PlanError) -> Self {
         match error {
-            PlanError::TooManyAccumulators { .. } => {
+            PlanError::TooManyAccumulators { .. } | PlanError::DividedByZero => {
                 EarlyEnd::NotFused(NotFused(error.to_string()))
             }
             mistake => EarlyEnd::Failed(DataFusionError::External(Box::new(mistake))),
@@ -223,15 +224,13 @@ struct StagingBuffers {
 impl StagingBuffers {
     fn new(lowered: &Lowered, compiled: &Compiled) -> Self {
         let plan = &compiled.plan;
-        let used = |column: usize| {
-            plan.filters.iter().any(|f| f.column == column)
-                || plan.groups.iter().any(|g| g.column == column)
-                || plan.measures.iter().any(|m| m.columns().contains(&column))
-                || plan
-                    .conditions
-                    .iter()
-                    .any(|c| c.columns().contains(&column))
-        };
+        let filters = plan.filters.iter().map(|f| f.column);
+        let groups = plan.groups.iter().map(|g| g.column);
+        let measures = plan.measures.iter().flat_map(Measure::columns);
+        let conditions = plan.conditions.iter().flat_map(Expr::columns);
+        let all = filters.chain(groups).chain(measures).chain(conditions);
+        let read: HashSet<usize> = all.map(|column| plan.read_for(column)).collect();
+        let used = |column: usize| read.contains(&column);
         let staged = |(at, index): (usize, &usize)| {
             (used(at) && lowered.fact.is_staged(*index)).then(Vec::new)
         };

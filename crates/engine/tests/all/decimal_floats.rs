@@ -97,6 +97,12 @@ fn sums_and_extremes_of_decimals_are_fused_and_right() {
         "sum(case when few > 0.1 then quarter end)".into(),
         "min(case when k = 1 then amount else 0 end)".into(),
         "sum(cast(k as double))".into(),
+        "count(*) filter (where few = 0.1)".into(),
+        "max(t - day)".into(),
+        "avg(t - day)".into(),
+        "sum(quarter) filter (where other < 12 or few is null)".into(),
+        "count(few) filter (where few > other)".into(),
+        "min(other) filter (where false)".into(),
     ];
     values.extend(
         [
@@ -110,6 +116,15 @@ fn sums_and_extremes_of_decimals_are_fused_and_right() {
             "stddev(few)",
             "var_pop(other)",
             "corr(few, other)",
+            "sum(amount / 3)",
+            "avg(other / quarter)",
+            "sum(100 * other / nullif(amount, 0))",
+            "avg(other * few / quarter * 2)",
+            "sum(case when amount > 0.5 then few / amount else 0 end)",
+            "avg(other / amount) filter (where amount > 1 and k <> 3)",
+            "avg(extract(epoch from t - timestamp '1970-01-01 00:00:00'))",
+            "sum(extract(epoch from t - day) / 3600)",
+            "avg(extract(epoch from t))",
             "covar_samp(amount, quarter)",
         ]
         .map(rounded),
@@ -127,6 +142,15 @@ fn sums_and_extremes_of_decimals_are_fused_and_right() {
             "select {group}, count(*), sum(quarter) from f group by {group}"
         ));
     }
+    // What is not a number of floats is not a sum of integers.
+    let zero = "sum(quarter / few), avg(quarter / (few - few))";
+    let ran = both.same(&format!("select {zero} from f where few = 0 or k = 1"));
+    assert!(
+        ran.plan.contains("StarExec") && ran.plan.contains("a divisor is 0"),
+        "{}",
+        ran.plan
+    );
+    both.same("select sum(quarter / 0), avg(few / 0.0) from f");
     both.same("select k, cast(sum(amount * share) as real) from f join d on k = id group by k");
 }
 
@@ -216,6 +240,63 @@ fn times_of_whole_steps_are_compared_joined_and_sorted_as_they_are() {
             "select {column} from f order by {column} desc limit 50"
         ));
         both.same(&format!("select count(distinct {column}) from f"));
+    }
+}
+
+#[test]
+fn what_is_the_same_for_a_day_or_an_hour_is_looked_up_by_it() {
+    let mut numbers = Numbers::of_this_run();
+    for nulls in [0, 11] {
+        // Seconds around 1970, over a year and a half.
+        let times = (0..ROWS).map(|_| {
+            let at = (numbers.below(50_000_000) as i64 - 20_000_000) * 1_000_000;
+            (nulls == 0 || numbers.below(nulls) != 0).then_some(at)
+        });
+        let times: ArrayRef = Arc::new(times.collect::<TimestampMicrosecondArray>());
+        let k: Int64Array = (0..ROWS).map(|_| numbers.below(5) as i64).collect();
+        let columns = vec![("t", times), ("k", Arc::new(k) as ArrayRef)];
+        let both = Both::new().table("f", &[batch(columns)]);
+        for value in [
+            "extract(year from t)",
+            "date_part('dow', t)",
+            "date_part('hour', t)",
+            "date_part('week', t)",
+            "date_trunc('month', t)",
+            "date_trunc('hour', t)",
+            "date_trunc('week', t)",
+            "cast(t as date)",
+            "to_char(t, '%Y-%m')",
+            "extract(month from t) + 12 * extract(year from t)",
+            "case when extract(hour from t) < 6 then 'night' when t is not null then 'day' end",
+        ] {
+            let grouped = format!("select {value}, count(*), sum(k) from f group by {value}");
+            assert!(both.same_fused(&grouped).rows.unwrap().len() > 1);
+            both.same(&format!(
+                "select {value}, k, count(*) from f group by {value}, k"
+            ));
+            both.same(&format!(
+                "select k, min({value}), max({value}) from f group by k"
+            ));
+        }
+        for condition in [
+            "extract(year from t) = 1970",
+            "extract(month from t) = 3",
+            "date_part('hour', t) between 7 and 9",
+            "date_part('hour', t) = 25",
+            "date_trunc('month', t) = timestamp '1970-03-01 00:00:00'",
+            "date_trunc('month', t) <> timestamp '1970-03-01 00:00:00'",
+            "cast(t as date) >= date '1970-02-03' and extract(dow from t) in (0, 6)",
+            "coalesce(extract(year from t), 1970) = 1970",
+            "extract(year from t) is null",
+            "not (date_part('dow', t) = 1)",
+            "date_part('dow', t) = k",
+        ] {
+            let fused = "count(*), sum(k), max(t)";
+            both.same_fused(&format!("select {fused} from f where {condition}"));
+            both.same(&format!("select k, t from f where {condition} and k = 1"));
+        }
+        both.same("select date_part('second', t), count(*) from f group by date_part('second', t)");
+        both.same("select date_part('minute', t), count(*) from f group by date_part('minute', t)");
     }
 }
 

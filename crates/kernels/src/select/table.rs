@@ -129,13 +129,19 @@ impl CodeSet {
         self.used().iter().all(|w| *w == 0)
     }
 
-    /// The smallest and the largest code, if the set has all codes between them; a range test is
-    /// then enough.
-    pub fn as_range(&self) -> Option<(u32, u32)> {
+    /// The smallest and the largest code.
+    pub fn bounds(&self) -> Option<(u32, u32)> {
         let low = self.used().iter().position(|w| *w != 0)?;
         let high = self.used().iter().rposition(|w| *w != 0)?;
         let low = low as u32 * 32 + self.words[low].trailing_zeros();
         let high = high as u32 * 32 + 31 - self.words[high].leading_zeros();
+        Some((low, high))
+    }
+
+    /// The smallest and the largest code, if the set has all codes between them; a range test is
+    /// then enough.
+    pub fn as_range(&self) -> Option<(u32, u32)> {
+        let (low, high) = self.bounds()?;
         (u64::from(high - low) + 1 == self.len()).then_some((low, high))
     }
 
@@ -183,6 +189,7 @@ mod tests {
         assert_eq!(set.as_range(), Some((31, 64)));
         set.insert(66);
         assert_eq!(set.as_range(), None);
+        assert_eq!(set.bounds(), Some((31, 66)));
         assert_eq!(set.len(), 35);
     }
 }
