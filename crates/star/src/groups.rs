@@ -39,6 +39,9 @@ const BATCH: usize = 1024;
 const FEW_COMBINATIONS: u64 = 64;
 const LANES: usize = 4;
 
+/// Position of the number of rows of a group in its slot.
+const ROWS_AT: usize = 0;
+
 /// The positions of a measure's words in a slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Words {
@@ -46,6 +49,13 @@ pub(crate) struct Words {
     pub wide: bool,
     /// Position of the number of rows that counted, if some rows may not (NULL inputs).
     pub valid_at: Option<usize>,
+}
+
+impl Words {
+    /// Whether it is the number of rows, which is counted anyway.
+    pub fn is_rows(&self) -> bool {
+        self.at == ROWS_AT
+    }
 }
 
 /// The words of one group: its number of rows, then its measures.
@@ -61,6 +71,14 @@ impl Layout {
         let mut initial = vec![0];
         let mut places = Vec::new();
         for measure in measures {
+            if measure.kind == MeasureKind::Count && !measure.leaves_out_rows() {
+                places.push(Words {
+                    at: ROWS_AT,
+                    wide: false,
+                    valid_at: None,
+                });
+                continue;
+            }
             let at = initial.len();
             initial.push(match measure.kind {
                 MeasureKind::Sum | MeasureKind::Count => 0,
@@ -336,7 +354,7 @@ impl Groups {
             .chunks_exact(self.layout.words)
             .enumerate()
             // An array has a slot for every combination; those without rows are not groups.
-            .filter(|(_, words)| words[0] > 0)
+            .filter(|(_, words)| words[ROWS_AT] > 0)
             .map(move |(slot, words)| match &self.index {
                 Index::Dense { lanes } => ((slot / lanes) as u64, words),
                 Index::Hashed(table) => (table.keys()[slot], words),
@@ -353,7 +371,7 @@ impl Groups {
         };
         for (key, words) in self.slots() {
             found.keys.push(key);
-            found.rows.push(words[0] as u64);
+            found.rows.push(words[ROWS_AT] as u64);
         }
         let measures = found.measures.iter_mut().zip(&self.kinds);
         for ((column, kind), place) in measures.zip(&self.layout.measures) {
@@ -423,8 +441,9 @@ pub(crate) fn add_wide(words: &mut [i64], at: usize, value: i128) {
 }
 
 fn join(kinds: &[MeasureKind], layout: &Layout, into: &mut [i64], from: &[i64]) {
-    into[0] += from[0];
-    for (kind, place) in kinds.iter().zip(&layout.measures) {
+    into[ROWS_AT] += from[ROWS_AT];
+    let measures = kinds.iter().zip(&layout.measures);
+    for (kind, place) in measures.filter(|(_, place)| !place.is_rows()) {
         let at = place.at;
         match kind {
             MeasureKind::Min => into[at] = into[at].min(from[at]),

@@ -19,6 +19,7 @@
 mod cost;
 mod expr;
 mod groups;
+mod many_groups;
 mod one_group;
 mod plan;
 mod quotients;

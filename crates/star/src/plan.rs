@@ -119,7 +119,7 @@ pub struct Divisor {
     /// counts.
     pub expr: Expr,
     /// The quotients are multiplied by 2 to the power of this, and rounded towards 0. Their sum
-    /// then has to fit 127 bits, and each of them divided by 2^64 has to fit 62.
+    /// then has to fit 127 bits, and each of them divided by 2^63 has to fit 62.
     pub shift: u32,
 }
 

@@ -3,8 +3,12 @@
 use crate::groups::{Words, add_wide};
 use crate::plan::PlanError;
 
-/// 2 to the power of 64.
-const WORD: f64 = (1_u128 << 64) as f64;
+/// Bits of the lower part of a sum. One less than a word, so that both parts are signed integers:
+/// processors convert floats to these at once.
+pub(crate) const LOW_BITS: u32 = 63;
+
+/// 2 to the power of [`LOW_BITS`].
+const LOW: f64 = (1_u64 << LOW_BITS) as f64;
 
 /// Adds the quotients of rows to their groups, and counts them where a group keeps the number of
 /// those that count.
@@ -20,7 +24,7 @@ pub(crate) fn add_quotients(
     shift: u32,
     rows: impl Iterator<Item = (u32, i64, i64)>,
 ) -> Result<(), PlanError> {
-    let scale = 2_f64.powi(shift as i32 - 64);
+    let scale = 2_f64.powi(shift as i32 - LOW_BITS as i32);
     for (offset, dividend, divisor) in rows {
         if divisor == 0 {
             return Err(PlanError::DividedByZero);
@@ -35,14 +39,13 @@ pub(crate) fn add_quotients(
     Ok(())
 }
 
-/// `value` times 2^64, rounded towards 0; its magnitude is below 2^63.
+/// `value` times 2^63, rounded towards 0; its magnitude is below 2^63.
+#[inline(always)]
 fn fixed(value: f64) -> i128 {
-    let magnitude = value.abs();
-    let high = magnitude.floor();
+    let high = value as i64;
     // What is behind the point of a float is a float too, and so is a product with a power of two.
-    let low = (magnitude - high) * WORD;
-    let fixed = (i128::from(high as i64) << 64) | i128::from(low as u64);
-    if value < 0.0 { -fixed } else { fixed }
+    let low = ((value - high as f64) * LOW) as i64;
+    (i128::from(high) << LOW_BITS) + i128::from(low)
 }
 
 #[cfg(test)]
@@ -58,7 +61,7 @@ mod tests {
             let value = mantissa * 2_f64.powi(exponent) * if bits & 1 == 0 { 1.0 } else { -1.0 };
             // Exact in 128 bits: 53 of the mantissa, shifted.
             let whole = (mantissa * (1_u64 << 52) as f64) as i128;
-            let shift = exponent + 64 - 52;
+            let shift = exponent + LOW_BITS as i32 - 52;
             let exact = match shift {
                 0.. => whole << shift,
                 _ => whole >> -shift,

@@ -6,7 +6,8 @@
 
 use crate::Expr;
 use crate::cost::{MAX_DENSE, Order, best_order};
-use crate::groups::{Groups, Words, add_wide};
+use crate::groups::Groups;
+use crate::many_groups::{add_counting_row, add_rows};
 use crate::one_group;
 use crate::plan::{Divisor, GroupMap, Measure, MeasureKind, PlanError, StarPlan, Test};
 use crate::quotients::add_quotients;
@@ -327,6 +328,9 @@ impl Worker {
         }
         self.count_rows(count);
         for (index, measure) in plan.measures.iter().enumerate() {
+            if self.groups.layout().measures[index].is_rows() {
+                continue;
+            }
             for at in 0..self.inputs[index].len() {
                 let column = self.inputs[index][at];
                 self.load(columns, start, column, count, all);
@@ -518,35 +522,6 @@ impl Worker {
 fn alike(measures: &[Measure], index: usize) -> usize {
     let same = |m: &Measure| m.expr == measures[index].expr;
     measures.iter().position(same).unwrap_or(index)
-}
-
-/// Adds each value to the group at its offset.
-fn add_rows(words: &mut [i64], place: Words, kind: MeasureKind, offsets: &[u32], values: &[i64]) {
-    let rows = offsets.iter().zip(values);
-    let rows = rows.map(|(offset, value)| (*offset as usize + place.at, *value));
-    match kind {
-        MeasureKind::Count => rows.for_each(|(at, _)| words[at] += 1),
-        MeasureKind::Sum if place.wide => rows.for_each(|(at, v)| add_wide(words, at, v.into())),
-        MeasureKind::Sum => rows.for_each(|(at, v)| words[at] = words[at].wrapping_add(v)),
-        MeasureKind::Min => rows.for_each(|(at, v)| words[at] = words[at].min(v)),
-        MeasureKind::Max => rows.for_each(|(at, v)| words[at] = words[at].max(v)),
-    }
-}
-
-/// Adds a value to the group at `offset`, and counts it where the group keeps the number of those
-/// that count.
-fn add_counting_row(words: &mut [i64], place: Words, kind: MeasureKind, offset: usize, value: i64) {
-    if let Some(at) = place.valid_at {
-        words[offset + at] += 1;
-    }
-    let at = offset + place.at;
-    match kind {
-        MeasureKind::Count => words[at] += 1,
-        MeasureKind::Sum if place.wide => add_wide(words, at, value.into()),
-        MeasureKind::Sum => words[at] = words[at].wrapping_add(value),
-        MeasureKind::Min => words[at] = words[at].min(value),
-        MeasureKind::Max => words[at] = words[at].max(value),
-    }
 }
 
 fn add(keys: &mut [u64], radix: u64, ordinals: impl Iterator<Item = u64>) {

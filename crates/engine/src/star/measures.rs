@@ -314,16 +314,17 @@ impl<'a> Measures<'a> {
     }
 }
 
-/// The bits behind the point of quotients whose dividends are in `values`, so that the sum of `rows`
-/// of them fits 127 bits; `None` if these would be fewer than a float has of a number near 1.
+/// The bits behind the point of quotients whose dividends are in `values`, so that the sum of
+/// `rows` of them fits 127 bits; `None` if these would be fewer than a float has of a number near
+/// 1.
 fn quotient_shift(values: Interval, rows: u64) -> Option<u32> {
     // No divisor is closer to 0 than 1.
     let most = values.low.unsigned_abs().max(values.high.unsigned_abs());
     let bits_of_values = u128::BITS - most.leading_zeros();
     let bits_of_rows = u64::BITS - rows.leading_zeros();
     let shift = 126_u32.checked_sub(bits_of_values + bits_of_rows)?;
-    // A product with 2^(shift - 64) fits 62 bits.
-    let shift = shift.min(126 - bits_of_values.max(1));
+    // A product with 2^(shift - 63) fits 62 bits.
+    let shift = shift.min(124 - bits_of_values);
     (shift >= f64::MANTISSA_DIGITS).then_some(shift)
 }
 

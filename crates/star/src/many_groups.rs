@@ -1,0 +1,45 @@
+//! Aggregates of rows of several groups, which go through memory one by one.
+
+use crate::groups::{Words, add_wide};
+use crate::plan::MeasureKind;
+
+/// Adds each value to the group at its offset.
+pub(crate) fn add_rows(
+    words: &mut [i64],
+    place: Words,
+    kind: MeasureKind,
+    offsets: &[u32],
+    values: &[i64],
+) {
+    let rows = offsets.iter().zip(values);
+    let rows = rows.map(|(offset, value)| (*offset as usize + place.at, *value));
+    match kind {
+        MeasureKind::Count => rows.for_each(|(at, _)| words[at] += 1),
+        MeasureKind::Sum if place.wide => rows.for_each(|(at, v)| add_wide(words, at, v.into())),
+        MeasureKind::Sum => rows.for_each(|(at, v)| words[at] = words[at].wrapping_add(v)),
+        MeasureKind::Min => rows.for_each(|(at, v)| words[at] = words[at].min(v)),
+        MeasureKind::Max => rows.for_each(|(at, v)| words[at] = words[at].max(v)),
+    }
+}
+
+/// Adds a value to the group at `offset`, and counts it where the group keeps the number of those
+/// that count.
+pub(crate) fn add_counting_row(
+    words: &mut [i64],
+    place: Words,
+    kind: MeasureKind,
+    offset: usize,
+    value: i64,
+) {
+    if let Some(at) = place.valid_at {
+        words[offset + at] += 1;
+    }
+    let at = offset + place.at;
+    match kind {
+        MeasureKind::Count => words[at] += 1,
+        MeasureKind::Sum if place.wide => add_wide(words, at, value.into()),
+        MeasureKind::Sum => words[at] = words[at].wrapping_add(value),
+        MeasureKind::Min => words[at] = words[at].min(value),
+        MeasureKind::Max => words[at] = words[at].max(value),
+    }
+}
