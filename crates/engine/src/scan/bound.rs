@@ -1,5 +1,6 @@
 //! How far down an order rows are still asked for, from the operator that keeps the first ones.
 
+use super::code_filter::CodeFilter;
 use super::patience::Patience;
 use super::per_execution::PerExecution;
 use crate::ranks::{float_of, ranks};
@@ -66,6 +67,8 @@ pub(crate) struct BoundColumn {
 pub(super) struct Bounded {
     of: BoundColumn,
     last: Arc<LastRank>,
+    /// The codes that are still asked for, and the last rank from which they were computed.
+    codes: Option<(u64, Option<CodeFilter>)>,
     patience: Patience,
 }
 
@@ -74,8 +77,22 @@ impl Bounded {
         Bounded {
             of: of.clone(),
             last: of.bound.run(context),
+            codes: None,
             patience: Patience::default(),
         }
+    }
+
+    /// The codes of the rows that are still asked for; `None` for all, or if codes do not tell.
+    pub fn codes(&mut self, table: &PlacedTable) -> Result<Option<&CodeFilter>> {
+        let last = self.last.get();
+        if last == u64::MAX {
+            return Ok(None);
+        }
+        if self.codes.as_ref().is_none_or(|(of, _)| *of != last) {
+            let found = codes_up_to(table, self.of.column, self.of.options, last)?;
+            self.codes = Some((last, found));
+        }
+        Ok(self.codes.as_ref().and_then(|(_, codes)| codes.as_ref()))
     }
 
     /// The positions of rows to return among `len` from `start`, out of the positions `kept`, or
@@ -94,23 +111,78 @@ impl Bounded {
         if last == u64::MAX || candidates == 0 || !self.patience.looks() {
             return Ok(kept);
         }
+        let by_codes = self.codes(table)?.map(|codes| {
+            let mut found = kept.clone();
+            codes
+                .narrow(table, start..start + len, &mut found)
+                .map(|()| found)
+        });
+        let found = match by_codes {
+            Some(Some(Some(found))) => found,
+            _ => self.by_values(table, (start, len), kept.as_deref(), last)?,
+        };
+        let are_few = found.len() * 100 <= candidates * MOST_KEPT_PERCENT;
+        self.patience.saw(are_few);
+        Ok(if are_few { Some(found) } else { kept })
+    }
+
+    /// The positions out of `kept` whose values have ranks up to `last`, and perhaps some more.
+    fn by_values(
+        &self,
+        table: &PlacedTable,
+        (start, len): (usize, usize),
+        kept: Option<&[u32]>,
+        last: u64,
+    ) -> Result<Vec<u32>> {
         let column = &table.columns()[self.of.column];
-        let values = match &kept {
+        let values = match kept {
             Some(kept) => column.take(start, len, kept),
             None => column.slice(start, len),
         };
         let values = values.map_err(|error| DataFusionError::External(Box::new(error)))?;
         let found = up_to(&values, self.of.options, last)?;
-        let are_few = found.len() * 100 <= candidates * MOST_KEPT_PERCENT;
-        self.patience.saw(are_few);
-        if !are_few {
-            return Ok(kept);
-        }
-        Ok(Some(match kept {
+        Ok(match kept {
             Some(kept) => found.into_iter().map(|at| kept[at as usize]).collect(),
             None => found,
-        }))
+        })
     }
+}
+
+/// The codes of a column whose values have ranks up to `last`; `None` if it has none, or NULL comes
+/// first and the codes after it are not asked for.
+fn codes_up_to(
+    table: &PlacedTable,
+    column: usize,
+    options: SortOptions,
+    last: u64,
+) -> Result<Option<CodeFilter>> {
+    let Some(coded) = table.columns()[column].coded() else {
+        return Ok(None);
+    };
+    let (mut low, mut high) = (u64::from(coded.nullable()), coded.code_count());
+    let with_null = coded.nullable() && options.nulls_first;
+    if low == high || with_null && options.descending {
+        return Ok(None);
+    }
+    let rank = |code: u64| -> Result<u64> {
+        let value = coded.value(code as u32);
+        let value = value.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(ranks(&value, options)?.first().copied().unwrap_or(0))
+    };
+    let all = (low, high);
+    // The first code that is beyond the last rank, or that is not any more.
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match (rank(middle)? <= last) == options.descending {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    let (first, end) = match options.descending {
+        true => (low, all.1),
+        false => (if with_null { 0 } else { all.0 }, low),
+    };
+    Ok(Some(CodeFilter::of_range(column, coded, first..end)))
 }
 
 /// The positions of values with ranks up to `last`, and perhaps of some after it.

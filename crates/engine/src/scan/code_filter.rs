@@ -77,6 +77,18 @@ impl CodeFilter {
         }
     }
 
+    /// The filter of a range of codes.
+    pub fn of_range(column: usize, coded: &CodedColumn, codes: Range<u64>) -> Self {
+        let keep = match codes.is_empty() {
+            true => Keep::Nothing,
+            false => Keep::Range {
+                low: codes.start as u32,
+                high: (codes.end - 1) as u32,
+            },
+        };
+        Self::new(column, coded, keep)
+    }
+
     /// The filter of the values of the column at `column` of `table` that are among `keys`; `None`
     /// if all are, or there are too many.
     pub fn of_keys(table: &PlacedTable, column: usize, keys: &Keys) -> Option<Self> {
@@ -171,6 +183,24 @@ impl CodeFilter {
     pub fn may_pass(&self, table: &PlacedTable, rows: Range<usize>) -> bool {
         let column = &table.columns()[self.column];
         self.keeps_null || column.may_pass(rows, |low, high| self.keep.may_have(low, high))
+    }
+
+    /// Drops the positions within `rows` that do not pass; all are there where `kept` is `None`.
+    ///
+    /// `None` if the codes cannot be read.
+    pub fn narrow(
+        &self,
+        table: &PlacedTable,
+        rows: Range<usize>,
+        kept: &mut Option<Vec<u32>>,
+    ) -> Option<()> {
+        match kept {
+            Some(kept) => self.retain(table, rows.start, kept),
+            None => {
+                *kept = Some(positions(&self.hits(table, rows)?));
+                Some(())
+            }
+        }
     }
 
     /// Drops the rows `start + position` that do not pass.

@@ -47,7 +47,10 @@ impl Morsels {
     pub fn batch(&mut self) -> Option<Result<RecordBatch>> {
         let mut without = 0;
         loop {
-            let Range { start, end } = self.next_rows()?;
+            let Range { start, end } = match self.next_rows() {
+                Ok(rows) => rows?,
+                Err(error) => return Some(Err(error)),
+            };
             let len = end - start;
             let compute = self.metrics.elapsed_compute().clone();
             let _timer = compute.timer();
@@ -71,38 +74,44 @@ impl Morsels {
     }
 
     /// The rows of the next morsel with zones that have codes which pass all filters.
-    fn next_rows(&mut self) -> Option<Range<usize>> {
+    fn next_rows(&mut self) -> Result<Option<Range<usize>>> {
         loop {
             // Relaxed is enough: the columns are immutable while queries run, so only atomicity
             // matters.
             let start = self.next.fetch_add(self.morsel_rows, Ordering::Relaxed);
             if start >= self.rows {
-                return None;
+                return Ok(None);
             }
             let morsel = start..self.rows.min(start + self.morsel_rows);
             self.take_keys();
-            let Some(rows) = self.zones_that_may_pass(&morsel) else {
+            let Some(rows) = self.zones_that_may_pass(&morsel)? else {
                 self.rows_skipped.add(morsel.len());
                 continue;
             };
             self.rows_skipped.add(morsel.len() - rows.len());
-            return Some(rows);
+            return Ok(Some(rows));
         }
     }
 
     /// The rows of `morsel` from the first zone with rows that may pass to the last.
-    fn zones_that_may_pass(&self, morsel: &Range<usize>) -> Option<Range<usize>> {
-        if self.filters.is_empty() {
-            return Some(morsel.clone());
+    fn zones_that_may_pass(&mut self, morsel: &Range<usize>) -> Result<Option<Range<usize>>> {
+        let bound = match &mut self.bound {
+            Some(bound) => bound.codes(&self.table)?,
+            None => None,
+        };
+        if self.filters.is_empty() && bound.is_none() {
+            return Ok(Some(morsel.clone()));
         }
         let may_pass = |zone: &Range<usize>| {
-            let mut filters = self.filters.iter();
+            let mut filters = self.filters.iter().chain(bound);
             filters.all(|filter| filter.may_pass(&self.table, zone.clone()))
         };
         let mut zones = zones_of(morsel).filter(may_pass);
-        let first = zones.next()?;
+        let Some(first) = zones.next() else {
+            return Ok(None);
+        };
         let last = zones.last();
-        Some(first.start..last.map_or(first.end, |last| last.end))
+        Ok(Some(first.start..last.map_or(first.end, |last| last.end)))
     }
 
     /// Positions of the rows to return; `None` for all.
