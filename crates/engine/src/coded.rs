@@ -17,7 +17,7 @@ mod unit;
 mod zones;
 
 pub use unit::Unit;
-pub(crate) use zones::zones_of;
+pub(crate) use zones::{ZONE_ROWS, zones_of};
 
 use crate::EngineError;
 use arrow::array::{Array, ArrayRef, Int64Array, make_comparator, new_null_array};

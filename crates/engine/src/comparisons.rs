@@ -1,8 +1,10 @@
-//! Comparisons of a column with constants as ranges of its codes.
+//! Comparisons of a column with constants as ranges of its codes or ranks.
 //!
 //! Codes follow the order of the values, so a column of any number of values takes them.
 
 use crate::coded::CodedColumn;
+use crate::ranks::{ascending, has_ranks};
+use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal};
@@ -67,6 +69,66 @@ pub(crate) fn compared(predicate: &Arc<dyn PhysicalExpr>, coded: &CodedColumn) -
         true => Compared::Codes(Vec::new()),
         false => Compared::Range(low as u32, high as u32),
     })
+}
+
+/// The ranks in an ascending order that a column of type `data_type` may have where `predicate`,
+/// which reads that column alone, is true.
+///
+/// `None` if it does not compare the column with constants of its own type.
+pub(crate) fn compared_ranks(
+    predicate: &Arc<dyn PhysicalExpr>,
+    data_type: &DataType,
+) -> Option<(u64, u64)> {
+    let of_constant = |constant: &Arc<dyn PhysicalExpr>| {
+        let value = constant.downcast_ref::<Literal>()?.value();
+        if value.data_type() != *data_type {
+            return None;
+        }
+        // SQL takes both zeros as equal.
+        match value {
+            ScalarValue::Float64(Some(v)) if *v == 0.0 => {
+                let zero = |v: f64| rank_of(&ScalarValue::Float64(Some(v)));
+                Some((zero(-0.0)?, zero(0.0)?))
+            }
+            ScalarValue::Float32(Some(v)) if *v == 0.0 => {
+                let zero = |v: f32| rank_of(&ScalarValue::Float32(Some(v)));
+                Some((zero(-0.0)?, zero(0.0)?))
+            }
+            ScalarValue::Float64(Some(v)) if v.is_nan() => None,
+            ScalarValue::Float32(Some(v)) if v.is_nan() => None,
+            value => rank_of(value).map(|rank| (rank, rank)),
+        }
+    };
+    if let Some(list) = predicate.downcast_ref::<InListExpr>() {
+        if list.negated() || list.expr().downcast_ref::<Column>().is_none() {
+            return None;
+        }
+        let ranks: Option<Vec<_>> = list.list().iter().map(of_constant).collect();
+        return ranks?
+            .into_iter()
+            .reduce(|(low, high), (a, b)| (low.min(a), high.max(b)));
+    }
+    let binary = predicate.downcast_ref::<BinaryExpr>()?;
+    let ((low, high), op) = if binary.left().downcast_ref::<Column>().is_some() {
+        (of_constant(binary.right())?, *binary.op())
+    } else {
+        binary.right().downcast_ref::<Column>()?;
+        (of_constant(binary.left())?, binary.op().swap()?)
+    };
+    match op {
+        Operator::Eq => Some((low, high)),
+        Operator::Lt | Operator::LtEq => Some((0, high)),
+        Operator::Gt | Operator::GtEq => Some((low, u64::MAX)),
+        _ => None,
+    }
+}
+
+/// The rank of a value that is not NULL in an ascending order.
+pub(crate) fn rank_of(value: &ScalarValue) -> Option<u64> {
+    if value.is_null() || !has_ranks(&value.data_type()) {
+        return None;
+    }
+    ascending(&value.to_array().ok()?).ok()?.first().copied()
 }
 
 /// A constant of the column's own type.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tierloom_kernels::codes::Codes;
 
 /// Rows of a zone; the last one of a column may have fewer.
-const ZONE_ROWS: usize = 4096;
+pub(crate) const ZONE_ROWS: usize = 4096;
 
 /// A range that no zone has: nobody has looked at its codes yet.
 const UNKNOWN: u64 = packed(1, 0);
@@ -91,7 +91,7 @@ impl CodedColumn {
         &self,
         rows: Range<usize>,
         check: impl Fn(Range<usize>) -> Result<(), EngineError>,
-        may_pass: impl Fn(u32, u32) -> bool,
+        mut may_pass: impl FnMut(u32, u32) -> bool,
     ) -> Result<bool, EngineError> {
         for zone in rows.start / ZONE_ROWS..rows.end.div_ceil(ZONE_ROWS) {
             let mut range = self.zones.ranges[zone].load(Ordering::Relaxed);

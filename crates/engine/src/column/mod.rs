@@ -4,6 +4,7 @@
 //! forms.
 
 mod facts;
+mod rank_zones;
 mod values;
 
 pub use facts::ColumnFacts;
@@ -11,12 +12,13 @@ pub(crate) use values::view;
 use values::{Values, has_view};
 
 use crate::EngineError;
-use crate::coded::{CodedColumn, Domain, Unit};
+use crate::coded::{CodedColumn, Domain, Unit, zones_of};
 use crate::pooled::{Guard, Guarded, PooledState};
 use arrow::array::{Array, ArrayData, ArrayRef, UInt32Array, make_array};
 use arrow::buffer::Buffer;
 use arrow::compute::take;
 use arrow::datatypes::DataType;
+use rank_zones::{RankZones, ZoneRanks};
 use std::ops::Range;
 use std::sync::Arc;
 use tierloom_memory::{Placing, Region};
@@ -49,12 +51,26 @@ pub struct PlacedColumn {
 
 #[derive(Debug, Clone)]
 enum Store {
-    Plain(Values),
+    Plain {
+        values: Values,
+        /// Of a type with an order and a width.
+        zones: Option<Arc<RankZones>>,
+    },
     Coded {
         column: CodedColumn,
         /// The codes as an array of the column's type, where that needs no copy.
         view: Option<Values>,
     },
+}
+
+impl Store {
+    fn plain(values: Values) -> Self {
+        let zones = RankZones::new(values.data_type(), values.len());
+        Store::Plain {
+            values,
+            zones: zones.map(Arc::new),
+        }
+    }
 }
 
 impl PlacedColumn {
@@ -85,7 +101,7 @@ impl PlacedColumn {
         Ok(PlacedColumn {
             name: name.into(),
             nullable: array.is_nullable(),
-            store: Store::Plain(Values::Array(array)),
+            store: Store::plain(Values::Array(array)),
             regions,
             size_bytes,
             facts,
@@ -128,7 +144,7 @@ impl PlacedColumn {
         PlacedColumn {
             name: name.into(),
             guard: Some(Arc::clone(array.guard())),
-            store: Store::Plain(Values::Guarded(Arc::new(array))),
+            store: Store::plain(Values::Guarded(Arc::new(array))),
             regions: vec![region],
             size_bytes,
             nullable,
@@ -173,7 +189,7 @@ impl PlacedColumn {
     /// Arrow type that scans return.
     pub fn data_type(&self) -> &DataType {
         match &self.store {
-            Store::Plain(values) => values.data_type(),
+            Store::Plain { values, .. } => values.data_type(),
             Store::Coded { column, .. } => column.data_type(),
         }
     }
@@ -181,7 +197,7 @@ impl PlacedColumn {
     /// Number of rows, NULLs included.
     pub fn rows(&self) -> usize {
         match &self.store {
-            Store::Plain(values) => values.len(),
+            Store::Plain { values, .. } => values.len(),
             Store::Coded { column, .. } => column.rows(),
         }
     }
@@ -189,7 +205,7 @@ impl PlacedColumn {
     /// The codes; `None` for a plain column.
     pub fn coded(&self) -> Option<&CodedColumn> {
         match &self.store {
-            Store::Plain(_) => None,
+            Store::Plain { .. } => None,
             Store::Coded { column, .. } => Some(column),
         }
     }
@@ -296,6 +312,48 @@ impl PlacedColumn {
         found.unwrap_or(true)
     }
 
+    /// Whether some of `rows` may have a rank from `low` to `high` in an ascending order, by the
+    /// zones of a column that is not coded; NULL has none.
+    pub(crate) fn may_rank(&self, rows: Range<usize>, low: u64, high: u64) -> bool {
+        zones_of(&rows).any(|zone| match self.ranks_in_zone(zone.start) {
+            Some(Some((least, most))) => least <= high && most >= low,
+            Some(None) => false,
+            // Whoever reads rows that turn out to be damaged gets the error.
+            None => true,
+        })
+    }
+
+    /// The smallest and the largest code in the zone of `row`, of a coded column; `None` if nothing
+    /// is known, or all of its rows are NULL.
+    pub(crate) fn codes_in_zone(&self, row: usize) -> Option<(u32, u32)> {
+        let mut range = None;
+        self.coded()?
+            .any_zone(
+                row..row + 1,
+                |zone| self.check_rows(zone),
+                |low, high| {
+                    range = Some((low, high));
+                    true
+                },
+            )
+            .ok()?;
+        range
+    }
+
+    /// The ranks in the zone of `row`, of a column that is not coded; `None` if nothing is known.
+    pub(crate) fn ranks_in_zone(&self, row: usize) -> Option<ZoneRanks> {
+        let Store::Plain {
+            zones: Some(zones), ..
+        } = &self.store
+        else {
+            return None;
+        };
+        let rows = self.rows();
+        zones.range(row, |start, len| {
+            self.slice(start, len.min(rows - start)).ok()
+        })
+    }
+
     /// The regions that hold its values or codes.
     pub fn regions(&self) -> &[Arc<Region>] {
         &self.regions
@@ -313,7 +371,7 @@ impl PlacedColumn {
     pub fn measured_facts(&self) -> Result<ColumnFacts, EngineError> {
         self.check_rows(0..self.rows())?;
         match &self.store {
-            Store::Plain(values) => ColumnFacts::of_array(values.rows(0..self.rows())?),
+            Store::Plain { values, .. } => ColumnFacts::of_array(values.rows(0..self.rows())?),
             Store::Coded { column, .. } => ColumnFacts::of_codes(column),
         }
     }
@@ -324,7 +382,7 @@ impl PlacedColumn {
     pub fn is_zero_copy(&self) -> bool {
         matches!(
             &self.store,
-            Store::Plain(_) | Store::Coded { view: Some(_), .. }
+            Store::Plain { .. } | Store::Coded { view: Some(_), .. }
         )
     }
 
@@ -343,7 +401,7 @@ impl PlacedColumn {
     pub fn slice(&self, start: usize, len: usize) -> Result<ArrayRef, EngineError> {
         let rows = start..start + len;
         let array = match &self.store {
-            Store::Plain(values) => values.rows(rows)?,
+            Store::Plain { values, .. } => values.rows(rows)?,
             Store::Coded {
                 view: Some(view), ..
             } => view.rows(rows)?,
@@ -373,7 +431,7 @@ impl PlacedColumn {
     ) -> Result<ArrayRef, EngineError> {
         let rows = start..start + len;
         match &self.store {
-            Store::Plain(values) => taken(values.rows(rows)?, start, len, positions),
+            Store::Plain { values, .. } => taken(values.rows(rows)?, start, len, positions),
             Store::Coded {
                 view: Some(view), ..
             } => taken(view.rows(rows)?, start, len, positions),
@@ -387,7 +445,7 @@ impl PlacedColumn {
     /// All rows of a column that is not coded, as they are stored.
     pub(crate) fn whole(&self) -> Result<&ArrayRef, EngineError> {
         match &self.store {
-            Store::Plain(values) => values.rows(0..values.len()),
+            Store::Plain { values, .. } => values.rows(0..values.len()),
             Store::Coded { .. } => Err(EngineError::Table {
                 table: self.name.clone(),
                 problem: "is a column of codes".into(),

@@ -63,6 +63,29 @@ pub(crate) struct BoundColumn {
     pub bound: Arc<RankBound>,
 }
 
+impl BoundColumn {
+    /// Whether the last zone of `table` has better values than the first one: rows of a table in
+    /// the order of a time, of which the latest are asked for.
+    ///
+    /// The bound is tight from the first morsel on if the best one comes first.
+    pub fn is_best_at_end(&self, table: &PlacedTable) -> bool {
+        let column = &table.columns()[self.column];
+        let best = |row: usize| {
+            let (low, high) = match column.coded() {
+                Some(_) => {
+                    let (low, high) = column.codes_in_zone(row)?;
+                    (u64::from(low), u64::from(high))
+                }
+                None => column.ranks_in_zone(row)??,
+            };
+            Some(if self.options.descending { !high } else { low })
+        };
+        let last = column.rows().saturating_sub(1);
+        let (first, last) = (best(0), best(last));
+        last.zip(first).is_some_and(|(last, first)| last < first)
+    }
+}
+
 /// What a partition of a scan does with it.
 pub(super) struct Bounded {
     of: BoundColumn,
@@ -148,16 +171,22 @@ impl Bounded {
     }
 }
 
-/// The codes of a column whose values have ranks up to `last`; `None` if it has none, or NULL comes
-/// first and the codes after it are not asked for.
+/// The codes of a column whose values have ranks up to `last`, or these ranks of one that is not
+/// coded; `None` if NULL comes first and the codes after it are not asked for.
 fn codes_up_to(
     table: &PlacedTable,
     column: usize,
     options: SortOptions,
     last: u64,
 ) -> Result<Option<CodeFilter>> {
-    let Some(coded) = table.columns()[column].coded() else {
-        return Ok(None);
+    let placed = &table.columns()[column];
+    let Some(coded) = placed.coded() else {
+        let null_is_first = placed.nullable() && options.nulls_first;
+        let (low, high) = match options.descending {
+            true => (!last, u64::MAX),
+            false => (0, last),
+        };
+        return Ok((!null_is_first).then(|| CodeFilter::of_ranks(column, low, high)));
     };
     let (mut low, mut high) = (u64::from(coded.nullable()), coded.code_count());
     let with_null = coded.nullable() && options.nulls_first;

@@ -14,10 +14,11 @@
 use super::keys::{Keys, as_integers};
 use crate::breakdown::caught;
 use crate::coded::{CodedColumn, Domain, Unit};
-use crate::comparisons::{Compared, compared};
+use crate::comparisons::{Compared, compared, compared_ranks, rank_of};
+use crate::ranks::ranks;
 use crate::table::PlacedTable;
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::compute::cast;
+use arrow::compute::{SortOptions, cast};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use datafusion::common::HashSet;
 use datafusion::physical_expr::expressions::DynamicFilterTracking;
@@ -38,10 +39,19 @@ const MOST_KEPT: f64 = 0.4;
 /// One in so many rows: where fewer are left, further filters look at these rows alone.
 const FEW: u64 = 16;
 
+/// The share of rows that a comparison is taken to leave where nothing tells.
+const UNKNOWN_SHARE: f64 = 0.3;
+
+/// The order of ranks.
+const ORDER: SortOptions = SortOptions {
+    descending: false,
+    nulls_first: false,
+};
+
 /// Codes of the largest domain of which a set of keys is a bit per code: 16 MiB.
 pub(super) const MOST_BITS: u64 = 1 << 27;
 
-/// The codes of one column that pass.
+/// The codes, or the values, of one column that pass.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CodeFilter {
     /// Index of the column in the table.
@@ -65,6 +75,12 @@ enum Keep {
     Marked(Arc<Vec<u8>>),
     /// A bit for every code, lowest bit first.
     Bits(Arc<Vec<u64>>),
+    /// Of a column that is not coded: values of these ranks in an ascending order, NULL, and
+    /// perhaps others.
+    Ranks {
+        low: u64,
+        high: u64,
+    },
 }
 
 impl CodeFilter {
@@ -132,7 +148,9 @@ impl CodeFilter {
             return None;
         }
         let column = *projection.get(only.index())?;
-        let coded = table.columns()[column].coded()?;
+        let Some(coded) = table.columns()[column].coded() else {
+            return Self::of_plain(table, column, conjunct);
+        };
         let field = schema.field(only.index());
         // A function that panics on a value of the domain might never see it in a row, so the
         // filter decides.
@@ -141,6 +159,45 @@ impl CodeFilter {
             None => Keep::compared(coded, conjunct)?,
         };
         Some(CodeFilter::new(column, coded, keep))
+    }
+
+    /// Compiles a comparison of a column that is not coded with constants.
+    fn of_plain(
+        table: &PlacedTable,
+        column: usize,
+        conjunct: &Arc<dyn PhysicalExpr>,
+    ) -> Option<CodeFilter> {
+        let placed = &table.columns()[column];
+        // Zones are known for the types that have ranks.
+        placed.ranks_in_zone(0)?;
+        let (low, high) = compared_ranks(conjunct, placed.data_type())?;
+        let bounds = (placed.facts().min.as_ref(), placed.facts().max.as_ref());
+        let share = match bounds {
+            (Some(min), Some(max)) => {
+                let (least, most) = (rank_of(min)?, rank_of(max)?);
+                let kept = high.min(most).saturating_sub(low.max(least)) as f64;
+                (kept / (most.saturating_sub(least) as f64).max(1.0)).min(1.0)
+            }
+            _ => UNKNOWN_SHARE,
+        };
+        let filter = Self::of_ranks(column, low, high);
+        Some(CodeFilter { share, ..filter })
+    }
+
+    /// The filter of the values of a column that is not coded that have ranks from `low` to `high`
+    /// in an ascending order.
+    pub fn of_ranks(column: usize, low: u64, high: u64) -> Self {
+        CodeFilter {
+            column,
+            keep: Keep::Ranks { low, high },
+            share: UNKNOWN_SHARE,
+            keeps_null: false,
+        }
+    }
+
+    /// Whether it is on a column that is not coded.
+    pub fn is_of_values(&self) -> bool {
+        matches!(self.keep, Keep::Ranks { .. })
     }
 
     /// The filter as a star join takes it, on a column of so many `codes`.
@@ -153,7 +210,8 @@ impl CodeFilter {
                     high: *high,
                 };
             }
-            Keep::Nothing => {}
+            // Star joins are over codes alone.
+            Keep::Nothing | Keep::Ranks { .. } => {}
             Keep::Marked(marks) => {
                 let marked = (0..).zip(marks.iter()).filter(|(_, mark)| **mark != 0);
                 marked.for_each(|(code, _)| set.insert(code));
@@ -182,6 +240,9 @@ impl CodeFilter {
     /// Whether some of `rows` may pass, as far as their zones tell.
     pub fn may_pass(&self, table: &PlacedTable, rows: Range<usize>) -> bool {
         let column = &table.columns()[self.column];
+        if let Keep::Ranks { low, high } = self.keep {
+            return column.may_rank(rows, low, high);
+        }
         self.keeps_null || column.may_pass(rows, |low, high| self.keep.may_have(low, high))
     }
 
@@ -210,6 +271,16 @@ impl CodeFilter {
         };
         let column = &table.columns()[self.column];
         let rows = start + *first as usize..start + *last as usize + 1;
+        if let Keep::Ranks { low, high } = self.keep {
+            let values = column.take(start, *last as usize + 1, kept).ok()?;
+            let mut ranks = ranks(&values, ORDER).ok()?.into_iter();
+            kept.retain(|_| {
+                ranks
+                    .next()
+                    .is_some_and(|rank| (low..=high).contains(&rank))
+            });
+            return Some(());
+        }
         column.check_rows(rows).ok()?;
         let codes = column.coded()?.codes();
         let codes: Vec<u32> = codes.offsets_at(start, kept, 0);
@@ -220,11 +291,20 @@ impl CodeFilter {
 
     fn hits(&self, table: &PlacedTable, rows: Range<usize>) -> Option<Vec<u8>> {
         let column = &table.columns()[self.column];
+        if let Keep::Ranks { low, high } = self.keep {
+            let values = column.slice(rows.start, rows.len()).ok()?;
+            let ranks = ranks(&values, ORDER).ok()?.into_iter();
+            return Some(
+                ranks
+                    .map(|rank| u8::from((low..=high).contains(&rank)))
+                    .collect(),
+            );
+        }
         // Without a hint the scan reads the column, which then is the error.
         column.check_rows(rows.clone()).ok()?;
         let codes = column.coded()?.codes();
         Some(match &self.keep {
-            Keep::Nothing => vec![0; rows.len()],
+            Keep::Nothing | Keep::Ranks { .. } => vec![0; rows.len()],
             Keep::Range { low, high } => codes.in_range(rows, *low, *high),
             Keep::Marked(marks) => codes.looked_up(rows, 0, marks),
             Keep::Bits(bits) => codes.in_bits(rows, bits),
@@ -236,7 +316,7 @@ impl Keep {
     /// Whether a code passes.
     fn has(&self, code: u32) -> bool {
         match self {
-            Keep::Nothing => false,
+            Keep::Nothing | Keep::Ranks { .. } => false,
             Keep::Range { low, high } => (*low..=*high).contains(&code),
             Keep::Marked(marks) => marks.get(code as usize).is_some_and(|mark| *mark != 0),
             Keep::Bits(bits) => {
@@ -249,7 +329,7 @@ impl Keep {
     /// Whether a code from `low` to `high` may pass; false only if none does.
     fn may_have(&self, low: u32, high: u32) -> bool {
         match self {
-            Keep::Nothing => false,
+            Keep::Nothing | Keep::Ranks { .. } => false,
             Keep::Range { low: a, high: b } => low <= *b && high >= *a,
             Keep::Marked(marks) => {
                 let marks = marks.get(low as usize..=high as usize);
@@ -264,7 +344,7 @@ impl Keep {
     /// The share of `codes` codes that pass.
     fn share(&self, codes: u64) -> f64 {
         let kept: u64 = match self {
-            Keep::Nothing => 0,
+            Keep::Nothing | Keep::Ranks { .. } => 0,
             Keep::Range { low, high } => u64::from(high - low) + 1,
             Keep::Marked(marks) => marks.iter().map(|mark| u64::from(*mark)).sum(),
             Keep::Bits(bits) => bits.iter().map(|word| u64::from(word.count_ones())).sum(),

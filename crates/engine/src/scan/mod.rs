@@ -336,6 +336,10 @@ impl ExecutionPlan for PlacedScanExec {
             rows: self.rows,
             morsel_rows: self.morsel_rows,
             next: self.cursor(partition),
+            from_end: self
+                .bound
+                .as_ref()
+                .is_some_and(|of| of.is_best_at_end(&self.table)),
             filters: self.filters.to_vec(),
             awaited: awaited.clone(),
             bound: self.bound.as_ref().map(|of| Bounded::new(of, &context)),
@@ -426,10 +430,14 @@ impl DisplayAs for PlacedScanExec {
             self.rows
         )?;
         let name = |i: usize| self.table.columns()[i].name();
-        let mut by_codes: Vec<&str> = self.filters.iter().map(|f| name(f.column())).collect();
-        by_codes.dedup();
-        if !by_codes.is_empty() {
-            write!(f, ", filtered by codes of [{}]", by_codes.join(", "))?;
+        for (of_values, what) in [(false, "codes"), (true, "values")] {
+            let filters = self.filters.iter();
+            let filters = filters.filter(|filter| filter.is_of_values() == of_values);
+            let mut columns: Vec<&str> = filters.map(|filter| name(filter.column())).collect();
+            columns.dedup();
+            if !columns.is_empty() {
+                write!(f, ", filtered by {what} of [{}]", columns.join(", "))?;
+            }
         }
         let by_keys: Vec<&str> = self.runtime_filters.iter().map(|(i, _)| name(*i)).collect();
         if !by_keys.is_empty() {

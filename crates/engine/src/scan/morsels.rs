@@ -28,6 +28,8 @@ pub(super) struct Morsels {
     pub rows: usize,
     pub morsel_rows: usize,
     pub next: Arc<AtomicUsize>,
+    /// Whether the last morsel comes first.
+    pub from_end: bool,
     pub filters: Vec<CodeFilter>,
     /// Keys of joins above that are not known yet, by the table index of their column.
     pub awaited: Vec<(usize, Arc<ExecutionKeys>)>,
@@ -82,6 +84,11 @@ impl Morsels {
             if start >= self.rows {
                 return Ok(None);
             }
+            let start = match self.from_end {
+                // The number of the morsel counts from the end.
+                true => (self.rows - 1 - start) / self.morsel_rows * self.morsel_rows,
+                false => start,
+            };
             let morsel = start..self.rows.min(start + self.morsel_rows);
             self.take_keys();
             let Some(rows) = self.zones_that_may_pass(&morsel)? else {

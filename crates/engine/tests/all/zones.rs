@@ -1,9 +1,13 @@
 //! Zones without rows that pass are left out, in scans and star joins, and no others.
 
 use crate::common::Numbers;
-use crate::common::both::{Both, batch, run};
-use arrow::array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringViewArray};
+use crate::common::both::{Both, batch, placed, run};
+use arrow::array::{
+    ArrayRef, Date32Array, Float64Array, Int64Array, RecordBatch, StringViewArray,
+    TimestampMicrosecondArray,
+};
 use std::sync::Arc;
+use tierloom_engine::load::Encoding;
 
 const ROWS: u64 = 50_000;
 
@@ -190,4 +194,93 @@ fn a_narrow_filter_reads_few_zones_and_null_is_found() {
     let sql = "SELECT count(*), sum(f_price) FROM facts WHERE f_day IS NULL";
     both.same(sql);
     assert_eq!(skipped(&both, sql), 0.0);
+}
+
+/// Columns in the order of the rows, or nearly, that have no codes: times of microseconds, floats
+/// that are no decimals, integers of 64 bits; some are NULL.
+fn plain_facts(numbers: &mut Numbers, rows: u64) -> RecordBatch {
+    let mut wide = |nulls: bool| -> Vec<Option<i64>> {
+        let mut value = |row: u64| {
+            let at = (row << 40) as i64 - (1 << 54) + (numbers.next() >> 22) as i64;
+            (!nulls || numbers.below(17) != 0).then_some(at)
+        };
+        (0..rows).map(&mut value).collect()
+    };
+    let (t, n, x) = (wide(true), wide(false), wide(true));
+    let zero = |at: usize, v: f64| match at % 5_000 {
+        0 => -0.0,
+        1 => 0.0,
+        2 => f64::NAN,
+        _ => v,
+    };
+    let floats = x.iter().enumerate();
+    let floats = floats.map(|(at, v)| v.map(|v| zero(at, v as f64 / 7e13)));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("t", Arc::new(TimestampMicrosecondArray::from(t))),
+        ("n", Arc::new(Int64Array::from(n))),
+        ("x", Arc::new(floats.collect::<Float64Array>())),
+        ("i", Arc::new(Int64Array::from_iter_values(0..rows as i64))),
+    ];
+    batch(columns)
+}
+
+#[test]
+fn zones_of_columns_without_codes_are_left_out_too() {
+    let mut numbers = Numbers::of_this_run();
+    let both = Both::new().table("facts", &[plain_facts(&mut numbers, ROWS)]);
+    let columns = placed("facts", &[plain_facts(&mut numbers, ROWS)], Encoding::Auto);
+    for column in ["t", "n", "x"] {
+        let mut columns = columns.columns().iter();
+        let column = columns.find(|c| c.name() == column).unwrap();
+        assert_eq!(column.encoding(), "plain");
+    }
+    let mut left_out = 0;
+    for _ in 0..60 {
+        let at = ((numbers.below(ROWS) << 40) as i64) - (1 << 54);
+        let op = ["=", "<", "<=", ">", ">="][numbers.below(5) as usize];
+        let condition = match numbers.below(5) {
+            0 => format!("t {op} to_timestamp_micros({at})"),
+            1 => format!("n {op} {at}"),
+            2 => format!("x {op} cast({} as double)", at as f64 / 7e13),
+            3 => format!(
+                "x {op} cast('{}' as double)",
+                ["0", "-0", "NaN"][numbers.below(3) as usize]
+            ),
+            _ => format!("n in ({at}, {}) or n is null", at + 1),
+        };
+        let also = ["", " and i % 3 = 0", " and i < 30000"][numbers.below(3) as usize];
+        let sql = format!("SELECT i, t, n, x FROM facts WHERE {condition}{also}");
+        both.same(&sql);
+        left_out += usize::from(skipped(&both, &sql) > 0.0);
+        let column = ["t", "n", "x", "i"][numbers.below(4) as usize];
+        let order = ["", " DESC"][numbers.below(2) as usize];
+        let nulls = ["", " NULLS FIRST", " NULLS LAST"][numbers.below(3) as usize];
+        let limit = 1 + numbers.below(40);
+        // The values alone: rows with the same one may come in any order.
+        both.same(&format!(
+            "SELECT {column} FROM facts WHERE {condition}{also} \
+             ORDER BY {column}{order}{nulls} LIMIT {limit}"
+        ));
+        both.same(&format!(
+            "SELECT {column} FROM facts ORDER BY {column}{order}{nulls} LIMIT {limit}"
+        ));
+    }
+    assert!(
+        left_out > 15,
+        "zones were left out in {left_out} of 60 queries"
+    );
+}
+
+#[test]
+fn the_latest_rows_of_a_table_in_the_order_of_time_are_read_from_its_end() {
+    let mut numbers = Numbers::of_this_run();
+    let both = Both::new().table("facts", &[plain_facts(&mut numbers, 10 * ROWS)]);
+    for column in ["n", "i"] {
+        for order in ["", " DESC"] {
+            let sql = format!("SELECT i, n FROM facts ORDER BY {column}{order} LIMIT 5");
+            both.same(&sql);
+            let skipped = skipped(&both, &sql);
+            assert!(skipped > 5.0 * ROWS as f64, "{sql}: {skipped}");
+        }
+    }
 }
