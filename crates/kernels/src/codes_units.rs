@@ -32,7 +32,7 @@ pub fn decimal(units: i64, digits: u8) -> f64 {
 ///
 /// # Panics
 /// If there are more than [`MOST_DIGITS`] digits.
-#[inline]
+#[inline(always)]
 pub fn units_of(value: f64, digits: u8) -> Option<i64> {
     const MOST: f64 = (1_u64 << 52) as f64;
     let power = POWERS[usize::from(digits)];
@@ -41,6 +41,64 @@ pub fn units_of(value: f64, digits: u8) -> Option<i64> {
     let units = (value * power).round_ties_even() + 0.0;
     let same = (units / power).to_bits() == value.to_bits();
     (same && units.abs() <= MOST).then_some(units as i64)
+}
+
+/// Whether every value has [`units_of`] so many digits.
+///
+/// # Panics
+/// If there are more than [`MOST_DIGITS`] digits.
+pub fn are_decimals(values: &[f64], digits: u8) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2, which was just checked.
+        return unsafe { are_decimals_avx2(values, digits) };
+    }
+    are_decimals_plain(values, digits)
+}
+
+/// Appends [`units_of`] each value to `out`, and 0 for those without; whether all have some.
+///
+/// # Panics
+/// If there are more than [`MOST_DIGITS`] digits.
+pub fn count_units(values: &[f64], digits: u8, out: &mut Vec<i64>) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2, which was just checked.
+        return unsafe { count_units_avx2(values, digits, out) };
+    }
+    count_units_plain(values, digits, out)
+}
+
+/// Rounding is an instruction here and not a call of a library.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn are_decimals_avx2(values: &[f64], digits: u8) -> bool {
+    are_decimals_plain(values, digits)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn count_units_avx2(values: &[f64], digits: u8, out: &mut Vec<i64>) -> bool {
+    count_units_plain(values, digits, out)
+}
+
+#[inline(always)]
+fn are_decimals_plain(values: &[f64], digits: u8) -> bool {
+    let have = values
+        .iter()
+        .map(|value| units_of(*value, digits).is_some());
+    have.fold(true, |all, has| all & has)
+}
+
+#[inline(always)]
+fn count_units_plain(values: &[f64], digits: u8, out: &mut Vec<i64>) -> bool {
+    let mut all = true;
+    out.extend(values.iter().map(|value| {
+        let units = units_of(*value, digits);
+        all &= units.is_some();
+        units.unwrap_or(0)
+    }));
+    all
 }
 
 impl Codes<'_> {
@@ -148,6 +206,12 @@ mod tests {
             any in any::<f64>(),
         ) {
             prop_assert_eq!(units_of(decimal(units, digits), digits), Some(units));
+            let mut found = Vec::new();
+            let values = [decimal(units, digits), any, 1.0];
+            let all = count_units(&values, digits, &mut found);
+            prop_assert_eq!(all, are_decimals(&values, digits));
+            prop_assert_eq!(all, units_of(any, digits).is_some());
+            prop_assert_eq!(found[..2].to_vec(), [units, units_of(any, digits).unwrap_or(0)]);
             if let Some(found) = units_of(any, digits) {
                 prop_assert_eq!(decimal(found, digits).to_bits(), any.to_bits());
             }

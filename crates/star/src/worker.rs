@@ -475,14 +475,12 @@ impl Worker {
         let words = self.groups.words_mut();
         let one_group = self.plan.groups.is_empty();
         let (offsets, counts) = (&self.offsets, &self.counts);
-        let values = self.values[0].iter().zip(&self.values[1]).take(count);
-        let rows = values.enumerate();
-        let rows = rows.filter(|(row, _)| !leaves_out || counts[*row]);
-        let rows = rows.map(|(row, (dividend, divisor))| {
-            let offset = offsets[if one_group { 0 } else { row }];
-            (offset, *dividend, *divisor)
-        });
-        add_quotients(words, place, divisor.shift, rows)
+        let values = (&self.values[0][..count], &self.values[1][..count]);
+        let group = |row: usize| match leaves_out && !counts[row] {
+            true => None,
+            false => Some(offsets[if one_group { 0 } else { row }]),
+        };
+        add_quotients(words, place, divisor.shift, values, one_group, group)
     }
 
     fn accumulate(&mut self, index: usize, measure: &Measure, count: usize) {

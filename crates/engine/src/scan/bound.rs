@@ -63,27 +63,24 @@ pub(crate) struct BoundColumn {
     pub bound: Arc<RankBound>,
 }
 
-impl BoundColumn {
-    /// Whether the last zone of `table` has better values than the first one: rows of a table in
-    /// the order of a time, of which the latest are asked for.
-    ///
-    /// The bound is tight from the first morsel on if the best one comes first.
-    pub fn is_best_at_end(&self, table: &PlacedTable) -> bool {
-        let column = &table.columns()[self.column];
-        let best = |row: usize| {
-            let (low, high) = match column.coded() {
-                Some(_) => {
-                    let (low, high) = column.codes_in_zone(row)?;
-                    (u64::from(low), u64::from(high))
-                }
-                None => column.ranks_in_zone(row)??,
-            };
-            Some(if self.options.descending { !high } else { low })
+/// Whether the last zone of a column has better values than the first one, in an order: rows of a
+/// table in the order of a time, of which the latest are asked for.
+///
+/// The first rows of the order are known from the first morsel on if the best one comes first.
+pub(super) fn is_best_at_end(table: &PlacedTable, column: usize, options: SortOptions) -> bool {
+    let column = &table.columns()[column];
+    let best = |row: usize| {
+        let (low, high) = match column.coded() {
+            Some(_) => {
+                let (low, high) = column.codes_in_zone(row)?;
+                (u64::from(low), u64::from(high))
+            }
+            None => column.ranks_in_zone(row)??,
         };
-        let last = column.rows().saturating_sub(1);
-        let (first, last) = (best(0), best(last));
-        last.zip(first).is_some_and(|(last, first)| last < first)
-    }
+        Some(if options.descending { !high } else { low })
+    };
+    let (first, last) = (best(0), best(column.rows().saturating_sub(1)));
+    last.zip(first).is_some_and(|(last, first)| last < first)
 }
 
 /// What a partition of a scan does with it.

@@ -70,6 +70,8 @@ pub struct PlacedScanExec {
     runtime_filters: Vec<(usize, Arc<RuntimeFilter>)>,
     /// Rows that a sort with a limit above does not ask for are left out.
     bound: Option<BoundColumn>,
+    /// A column, and the order of it in which rows are best returned.
+    best_first: Option<(usize, SortOptions)>,
     properties: Arc<PlanProperties>,
     round: Mutex<Round>,
     metrics: ExecutionPlanMetricsSet,
@@ -125,6 +127,7 @@ impl PlacedScanExec {
             filters: Arc::default(),
             runtime_filters: Vec::new(),
             bound: None,
+            best_first: None,
             properties: Arc::new(properties),
             round: Mutex::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -217,7 +220,19 @@ impl PlacedScanExec {
             options,
             bound: Arc::clone(bound),
         });
+        scan.best_first = Some((column, options));
         Some(scan)
+    }
+
+    /// A scan of the same rows that begins at the end of the table if the first ones of an order of
+    /// the column at `index` of the output are there.
+    ///
+    /// `None` if it has a limit.
+    pub(crate) fn with_best_first(&self, index: usize, options: SortOptions) -> Option<Self> {
+        let column = *self.projection.get(index)?;
+        let mut scan = self.with_filters(Arc::clone(&self.filters));
+        scan.best_first = Some((column, options));
+        (!self.is_limited()).then_some(scan)
     }
 
     /// A scan that may leave out rows for which a predicate does not hold; `None` if none can be
@@ -246,6 +261,7 @@ impl PlacedScanExec {
             filters,
             runtime_filters: self.runtime_filters.clone(),
             bound: self.bound.clone(),
+            best_first: self.best_first,
             properties: Arc::clone(&self.properties),
             round: Mutex::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -336,10 +352,9 @@ impl ExecutionPlan for PlacedScanExec {
             rows: self.rows,
             morsel_rows: self.morsel_rows,
             next: self.cursor(partition),
-            from_end: self
-                .bound
-                .as_ref()
-                .is_some_and(|of| of.is_best_at_end(&self.table)),
+            from_end: self.best_first.is_some_and(|(column, options)| {
+                bound::is_best_at_end(&self.table, column, options)
+            }),
             filters: self.filters.to_vec(),
             awaited: awaited.clone(),
             bound: self.bound.as_ref().map(|of| Bounded::new(of, &context)),

@@ -277,6 +277,14 @@ fn the_latest_rows_of_a_table_in_the_order_of_time_are_read_from_its_end() {
     let both = Both::new().table("facts", &[plain_facts(&mut numbers, 10 * ROWS)]);
     for column in ["n", "i"] {
         for order in ["", " DESC"] {
+            both.same(&format!(
+                "SELECT i, n FROM (SELECT i, n, row_number() OVER \
+                 (PARTITION BY i % 7 ORDER BY {column}{order}) AS r FROM facts \
+                 WHERE i % 3 <> 1) s WHERE r <= 2"
+            ));
+            both.same(&format!(
+                "SELECT i, n FROM facts WHERE i % 1000 = 5 ORDER BY {column}{order} LIMIT 5"
+            ));
             let sql = format!("SELECT i, n FROM facts ORDER BY {column}{order} LIMIT 5");
             both.same(&sql);
             let skipped = skipped(&both, &sql);

@@ -20,7 +20,7 @@ use arrow::datatypes::{
     UInt32Type, UInt64Type,
 };
 use tierloom_kernels::codes::{CodeWidth, pack};
-use tierloom_kernels::units_of;
+use tierloom_kernels::{count_units, units_of};
 
 /// Rows that are widened to 64 bits at a time.
 const BLOCK_ROWS: usize = 16 * 1024;
@@ -337,13 +337,14 @@ fn count(array: &ArrayRef, digits: u8, out: &mut Vec<i64>) -> bool {
     let Some(floats) = array.as_primitive_opt::<Float64Type>() else {
         return false;
     };
-    let mut fit = true;
-    out.extend(floats.values().iter().enumerate().map(|(at, value)| {
-        let units = units_of(*value, digits);
-        fit &= units.is_some() || floats.is_null(at);
-        units.unwrap_or(0)
-    }));
-    fit
+    let values = floats.values();
+    let all = count_units(values, digits, out);
+    // What is under a NULL may be anything.
+    let mut valid = floats
+        .nulls()
+        .into_iter()
+        .flat_map(NullBuffer::valid_indices);
+    all || floats.null_count() > 0 && valid.all(|at| units_of(values[at], digits).is_some())
 }
 
 /// Widens `array` to 64-bit integers; returns whether all valid values fit.

@@ -3,7 +3,7 @@
 use crate::coded::Unit;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float64Type, TimeUnit};
-use tierloom_kernels::{MOST_DIGITS, units_of};
+use tierloom_kernels::{MOST_DIGITS, are_decimals, units_of};
 
 /// Values that are looked at with one guess.
 const BLOCK: usize = 1024;
@@ -34,9 +34,7 @@ fn digits(chunks: &[ArrayRef]) -> Option<u8> {
         let nulls = floats.nulls().filter(|nulls| nulls.null_count() > 0);
         for (at, block) in floats.values().chunks(BLOCK).enumerate() {
             let fits = |digits: u8| match nulls {
-                None => block
-                    .iter()
-                    .fold(true, |all, v| all & units_of(*v, digits).is_some()),
+                None => are_decimals(block, digits),
                 Some(nulls) => block.iter().enumerate().all(|(row, value)| {
                     nulls.is_null(at * BLOCK + row) || units_of(*value, digits).is_some()
                 }),

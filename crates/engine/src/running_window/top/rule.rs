@@ -4,8 +4,7 @@ use super::super::exec::RunningWindowExec;
 use super::exec::{First, WindowTopExec};
 use crate::breakdown::caught;
 use crate::origin::unchanged;
-use crate::scan::{PlacedScanExec, RankBound};
-use arrow::compute::SortOptions;
+use crate::scan::PlacedScanExec;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Result, ScalarValue};
@@ -30,6 +29,9 @@ const MAX_KEEP: u64 = 1024;
 
 /// Rows of a table from which those of a sort with a limit are looked at before it.
 const MANY_ROWS: usize = 64 << 10;
+
+/// Rows that are few in a batch.
+const FEW_ROWS: usize = 16;
 
 /// Puts [`WindowTopExec`] below the sorts of windows whose rank or row number is filtered, and
 /// below sorts with a limit.
@@ -84,36 +86,45 @@ fn below_limit(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let column = first.order.expr.downcast_ref::<Column>().map(Column::index);
     let (options, bound) = (first.order.options, Arc::default());
     let mut top = WindowTopExec::new(Arc::clone(input), first);
+    let bounded = |scan: &PlacedScanExec, column| scan.with_bound(column, options, &bound);
     if let Some(column) = column
-        && let Some(input) = bounded(input, column, options, &bound)?
+        && let Some(input) = with_scan(input, column, keep, &bounded)?
     {
         top = top.with_bound(input, bound);
     }
     Ok(Some(Arc::new(top)))
 }
 
-/// `plan` with a scan that leaves out rows beyond `bound` in an order of the column `column`.
+/// `plan` with another scan, which knows that the first `keep` rows of an order of its column are
+/// asked for; `column` is that of the plan.
 ///
 /// `None` if rows with other values may come out, or others the next time.
-fn bounded(
+fn with_scan(
     plan: &Arc<dyn ExecutionPlan>,
     column: usize,
-    options: SortOptions,
-    bound: &Arc<RankBound>,
+    keep: usize,
+    other: &dyn Fn(&PlacedScanExec, usize) -> Option<PlacedScanExec>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
-        let scan = scan.with_bound(column, options, bound);
-        return Ok(scan.map(|scan| Arc::new(scan) as _));
+        return Ok(other(scan, column).map(|scan| Arc::new(scan) as _));
     }
-    let passes = match plan.downcast_ref::<FilterExec>() {
+    let filter = plan.downcast_ref::<FilterExec>();
+    let passes = match filter {
         Some(filter) => filter.fetch().is_none() && !is_volatile(filter.predicate()),
         None => plan.is::<ProjectionExec>() || plan.is::<RepartitionExec>(),
     };
     let Some((input, column)) = unchanged(plan, column).filter(|_| passes) else {
         return Ok(None);
     };
-    let input = bounded(input, column, options, bound)?;
-    input.map(|input| over(plan, input)).transpose()
+    let Some(input) = with_scan(input, column, keep, other)? else {
+        return Ok(None);
+    };
+    let over = over(plan, input)?;
+    // A filter that waits for a full batch would keep the first rows back until all were read.
+    Ok(Some(match over.downcast_ref::<FilterExec>() {
+        Some(filter) => Arc::new(filter.with_batch_size(2 * keep.max(FEW_ROWS))?),
+        None => over,
+    }))
 }
 
 /// Whether the rows come from a large table.
@@ -219,8 +230,15 @@ fn below_sort(
     if !sorted || !first.is_supported(plan.as_ref())? {
         return Ok(None);
     }
+    // Rows that come later lose against those before them.
+    let options = first.order.options;
+    let best_first = |scan: &PlacedScanExec, column| scan.with_best_first(column, options);
+    let input = match first.order.expr.downcast_ref::<Column>() {
+        Some(column) => with_scan(plan, column.index(), first.keep, &best_first)?,
+        None => None,
+    };
     Ok(Some(Arc::new(WindowTopExec::new(
-        Arc::clone(plan),
+        input.unwrap_or_else(|| Arc::clone(plan)),
         first.clone(),
     ))))
 }
