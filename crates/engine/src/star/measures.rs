@@ -252,8 +252,9 @@ impl<'a> Measures<'a> {
         let rows = self.arithmetic.lowered.fact.rows() as u64;
         let values = self.arithmetic.interval(&typed.expr)?;
         if let Some(divisor) = typed.divisor {
-            let shift = quotient_shift(values, rows)
-                .ok_or_else(|| NotFused(format!("{expr} may be too large")))?;
+            let divisors = self.arithmetic.interval(&divisor)?;
+            let shift = quotient_shift(values, divisors, rows)
+                .ok_or_else(|| NotFused(format!("{expr} may be too large or too small")))?;
             let measure = Measure {
                 kind: MeasureKind::Sum,
                 expr: typed.expr,
@@ -314,18 +315,22 @@ impl<'a> Measures<'a> {
     }
 }
 
-/// The bits behind the point of quotients whose dividends are in `values`, so that the sum of
-/// `rows` of them fits 127 bits; `None` if these would be fewer than a float has of a number near
-/// 1.
-fn quotient_shift(values: Interval, rows: u64) -> Option<u32> {
-    // No divisor is closer to 0 than 1.
-    let most = values.low.unsigned_abs().max(values.high.unsigned_abs());
-    let bits_of_values = u128::BITS - most.leading_zeros();
+/// Bits that the smallest quotient keeps at least, which is an error of 1 in 17 million million.
+const LEAST_BITS: u32 = 44;
+
+/// The bits behind the point of quotients, so that the sum of `rows` of them fits 127 bits; `None`
+/// if the smallest quotient would keep too few.
+fn quotient_shift(dividends: Interval, divisors: Interval, rows: u64) -> Option<u32> {
+    let bits = |range: Interval| {
+        let most = range.low.unsigned_abs().max(range.high.unsigned_abs());
+        u128::BITS - most.leading_zeros()
+    };
     let bits_of_rows = u64::BITS - rows.leading_zeros();
-    let shift = 126_u32.checked_sub(bits_of_values + bits_of_rows)?;
+    // No divisor is closer to 0 than 1, and no dividend that is not 0.
+    let shift = 126_u32.checked_sub(bits(dividends) + bits_of_rows)?;
     // A product with 2^(shift - 63) fits 62 bits.
-    let shift = shift.min(124 - bits_of_values);
-    (shift >= f64::MANTISSA_DIGITS).then_some(shift)
+    let shift = shift.min(124 - bits(dividends));
+    (shift >= LEAST_BITS + bits(divisors)).then_some(shift)
 }
 
 /// Types of partial states that can be made from integers.
@@ -364,5 +369,23 @@ fn wider(from: &DataType, to: &DataType) -> bool {
         (true, false) => false,
         (false, true) => bits(from) < bits(to),
         _ => bits(from) <= bits(to),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotients_keep_their_digits_and_their_sum_fits() {
+        let range = |most: i64| Interval::new(-most, most);
+        let million = 1 << 20;
+        assert_eq!(quotient_shift(range(1000), range(1000), million), Some(95));
+        let (most, rows) = (1_i64 << 40, 1_u64 << 30);
+        let shift = quotient_shift(range(most), range(15), rows).unwrap();
+        assert!((u128::from(rows) * most as u128) << shift <= 1 << 126);
+        assert_eq!(quotient_shift(range(most), range(most), rows), None);
+        // Nothing but 0.
+        assert_eq!(quotient_shift(range(0), range(1), 1), Some(124));
     }
 }
