@@ -34,71 +34,87 @@ pub fn decimal(units: i64, digits: u8) -> f64 {
 /// If there are more than [`MOST_DIGITS`] digits.
 #[inline(always)]
 pub fn units_of(value: f64, digits: u8) -> Option<i64> {
+    let (units, has) = rounded_units(value, digits);
+    has.then_some(units as i64)
+}
+
+/// The integer that may stand for a value, and whether it does.
+#[inline(always)]
+fn rounded_units(value: f64, digits: u8) -> (f64, bool) {
     const MOST: f64 = (1_u64 << 52) as f64;
     let power = POWERS[usize::from(digits)];
     // Adding 0 makes 0 of -0, which no integer stands for; comparing bits tells the two apart. It
     // is also false for NaN.
     let units = (value * power).round_ties_even() + 0.0;
     let same = (units / power).to_bits() == value.to_bits();
-    (same && units.abs() <= MOST).then_some(units as i64)
+    (units, same & (units.abs() <= MOST))
 }
 
-/// Whether every value has [`units_of`] so many digits.
+/// The smallest and the largest of [`units_of`] all values; `None` if one has none. Without any
+/// value the first is larger.
 ///
 /// # Panics
 /// If there are more than [`MOST_DIGITS`] digits.
-pub fn are_decimals(values: &[f64], digits: u8) -> bool {
+pub fn range_of_units(values: &[f64], digits: u8) -> Option<(i64, i64)> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has AVX2, which was just checked.
-        return unsafe { are_decimals_avx2(values, digits) };
+        return unsafe { range_of_units_avx2(values, digits) };
     }
-    are_decimals_plain(values, digits)
+    range_of_units_plain(values, digits)
 }
 
-/// Appends [`units_of`] each value to `out`, and 0 for those without; whether all have some.
+/// Appends [`units_of`] each value to `out`, which must have some; any integer for a value that has
+/// none.
 ///
 /// # Panics
 /// If there are more than [`MOST_DIGITS`] digits.
-pub fn count_units(values: &[f64], digits: u8, out: &mut Vec<i64>) -> bool {
+pub fn count_units(values: &[f64], digits: u8, out: &mut Vec<i64>) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has AVX2, which was just checked.
         return unsafe { count_units_avx2(values, digits, out) };
     }
-    count_units_plain(values, digits, out)
+    count_units_plain(values, digits, out);
 }
 
 /// Rounding is an instruction here and not a call of a library.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn are_decimals_avx2(values: &[f64], digits: u8) -> bool {
-    are_decimals_plain(values, digits)
+fn range_of_units_avx2(values: &[f64], digits: u8) -> Option<(i64, i64)> {
+    range_of_units_plain(values, digits)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn count_units_avx2(values: &[f64], digits: u8, out: &mut Vec<i64>) -> bool {
-    count_units_plain(values, digits, out)
+fn count_units_avx2(values: &[f64], digits: u8, out: &mut Vec<i64>) {
+    count_units_plain(values, digits, out);
 }
 
 #[inline(always)]
-fn are_decimals_plain(values: &[f64], digits: u8) -> bool {
-    let have = values
-        .iter()
-        .map(|value| units_of(*value, digits).is_some());
-    have.fold(true, |all, has| all & has)
+fn range_of_units_plain(values: &[f64], digits: u8) -> Option<(i64, i64)> {
+    // Units up to 2^52 are exact as floats, which vectors compare.
+    let (mut all, mut low, mut high) = (true, f64::INFINITY, f64::NEG_INFINITY);
+    for value in values {
+        let (units, has) = rounded_units(*value, digits);
+        all &= has;
+        low = if units < low { units } else { low };
+        high = if units > high { units } else { high };
+    }
+    match low > high {
+        true => all.then_some((1, 0)),
+        false => all.then_some((low as i64, high as i64)),
+    }
 }
 
 #[inline(always)]
-fn count_units_plain(values: &[f64], digits: u8, out: &mut Vec<i64>) -> bool {
-    let mut all = true;
-    out.extend(values.iter().map(|value| {
-        let units = units_of(*value, digits);
-        all &= units.is_some();
-        units.unwrap_or(0)
-    }));
-    all
+fn count_units_plain(values: &[f64], digits: u8, out: &mut Vec<i64>) {
+    let power = POWERS[usize::from(digits)];
+    out.extend(
+        values
+            .iter()
+            .map(|value| (value * power).round_ties_even() as i64),
+    );
 }
 
 impl Codes<'_> {
@@ -206,12 +222,15 @@ mod tests {
             any in any::<f64>(),
         ) {
             prop_assert_eq!(units_of(decimal(units, digits), digits), Some(units));
-            let mut found = Vec::new();
-            let values = [decimal(units, digits), any, 1.0];
-            let all = count_units(&values, digits, &mut found);
-            prop_assert_eq!(all, are_decimals(&values, digits));
-            prop_assert_eq!(all, units_of(any, digits).is_some());
-            prop_assert_eq!(found[..2].to_vec(), [units, units_of(any, digits).unwrap_or(0)]);
+            let one = 10_i64.pow(u32::from(digits));
+            let (mut found, values) = (Vec::new(), [decimal(units, digits), 1.0]);
+            count_units(&values, digits, &mut found);
+            prop_assert_eq!(found, [units, one]);
+            let range = range_of_units(&values, digits);
+            prop_assert_eq!(range, Some((units.min(one), units.max(one))));
+            let range = range_of_units(&[1.0, any], digits);
+            prop_assert_eq!(range.is_some(), units_of(any, digits).is_some());
+            prop_assert_eq!(range_of_units(&[], digits), Some((1, 0)));
             if let Some(found) = units_of(any, digits) {
                 prop_assert_eq!(decimal(found, digits).to_bits(), any.to_bits());
             }

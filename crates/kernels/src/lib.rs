@@ -27,7 +27,7 @@ pub mod sort;
 pub use chase::{CHASE_GROUP_BYTES, ChaseRing, LINE_BYTES, MAX_CHASE_CHAINS};
 pub use codes_decode::CodeValue;
 pub use codes_select::{intersect, positions};
-pub use codes_units::{MOST_DIGITS, are_decimals, count_units, decimal, units_of};
+pub use codes_units::{MOST_DIGITS, count_units, decimal, range_of_units, units_of};
 pub use copy::{CopyKind, copy, copy_with, parallel_fill_copy};
 pub use line_store::{LINE_WORDS, LineStore, WordLine};
 pub use prefetch::{prefetch_read, prefetch_write};

@@ -5,7 +5,7 @@
 //! fit into fewer bytes, table of values included, and for few values with wide gaps between them.
 
 use super::hash::QuickMap;
-use super::units::{Divider, unit_of};
+use super::units::{Decimals, Divider, unit_of};
 use super::{CodeSource, Coded, MOST_LISTED_VALUES, width_for};
 use crate::EngineError;
 use crate::coded::{Domain, Unit};
@@ -20,7 +20,7 @@ use arrow::datatypes::{
     UInt32Type, UInt64Type,
 };
 use tierloom_kernels::codes::{CodeWidth, pack};
-use tierloom_kernels::{count_units, units_of};
+use tierloom_kernels::count_units;
 
 /// Rows that are widened to 64 bits at a time.
 const BLOCK_ROWS: usize = 16 * 1024;
@@ -85,14 +85,14 @@ impl Bitmap {
         values
     }
 
-    fn count(&mut self) -> usize {
+    /// Counts the set bits before each word.
+    fn count(&mut self) {
         let mut total = 0;
         self.before.reserve_exact(self.words.len());
         for word in &self.words {
             self.before.push(total);
             total += word.count_ones();
         }
-        total as usize
     }
 }
 
@@ -108,13 +108,10 @@ pub(super) fn choose(
     let Some(native) = native_bytes(data_type) else {
         return Ok(None);
     };
-    let Some(unit) = unit_of(data_type, chunks) else {
+    let Some((counted, bounds)) = counted(data_type, chunks) else {
         return Ok(None);
     };
-    let counted = Counted { chunks, unit };
-    let Some(bounds) = bounds(&counted) else {
-        return Ok(None);
-    };
+    let unit = counted.unit;
     let nullable = bounds.nulls > 0;
     let Some((least, most)) = bounds.range else {
         return Ok(Some(Coded {
@@ -224,6 +221,22 @@ struct Bounds {
     nulls: usize,
 }
 
+/// The values of a column in their unit, and the bounds of these; `None` if a value is beyond 64
+/// bits, or a float is no decimal of few digits.
+fn counted<'a>(data_type: &DataType, chunks: &'a [ArrayRef]) -> Option<(Counted<'a>, Bounds)> {
+    if *data_type == DataType::Float64 {
+        let decimals = Decimals::of(chunks)?;
+        let unit = Unit::Decimal(decimals.digits);
+        let nulls = chunks.iter().map(|chunk| chunk.null_count()).sum();
+        let range = decimals.range;
+        return Some((Counted { chunks, unit }, Bounds { range, nulls }));
+    }
+    let unit = unit_of(data_type, chunks);
+    let counted = Counted { chunks, unit };
+    let bounds = bounds(&counted)?;
+    Some((counted, bounds))
+}
+
 /// Computes the bounds; `None` if a value is beyond 64 bits.
 fn bounds(counted: &Counted<'_>) -> Option<Bounds> {
     let (mut least, mut most, mut seen, mut null_count) = (i64::MAX, i64::MIN, 0, 0);
@@ -260,13 +273,19 @@ fn distinct(counted: &Counted<'_>, base: i64, span: u64, rows: usize) -> Option<
             words: vec![0; (span / 64) as usize + 1],
             before: Vec::new(),
         };
-        for_valid(counted, |value| {
+        let mut found = 0;
+        let few = for_valid(counted, |value| {
             let at = value.wrapping_sub(base) as u64;
-            bitmap.words[(at / 64) as usize] |= 1 << (at % 64);
-            true
+            let (word, bit) = (&mut bitmap.words[(at / 64) as usize], 1 << (at % 64));
+            found += usize::from(*word & bit == 0);
+            *word |= bit;
+            found <= MOST_LISTED_VALUES
         });
-        return (bitmap.count() <= MOST_LISTED_VALUES)
-            .then(|| (bitmap.values(), Rank::Bitmap(bitmap)));
+        if !few {
+            return None;
+        }
+        bitmap.count();
+        return Some((bitmap.values(), Rank::Bitmap(bitmap)));
     }
     let mut seen = QuickMap::default();
     let few = for_valid(counted, |value| {
@@ -331,20 +350,14 @@ fn divide(values: &mut [i64], step: i64, nulls: Option<&NullBuffer>) -> bool {
     fit
 }
 
-/// Counts the units of floats; returns whether all that are valid are decimals.
+/// Counts the units of floats, which are decimals; returns whether it is an array of floats.
 fn count(array: &ArrayRef, digits: u8, out: &mut Vec<i64>) -> bool {
     out.clear();
-    let Some(floats) = array.as_primitive_opt::<Float64Type>() else {
-        return false;
-    };
-    let values = floats.values();
-    let all = count_units(values, digits, out);
-    // What is under a NULL may be anything.
-    let mut valid = floats
-        .nulls()
-        .into_iter()
-        .flat_map(NullBuffer::valid_indices);
-    all || floats.null_count() > 0 && valid.all(|at| units_of(values[at], digits).is_some())
+    let floats = array.as_primitive_opt::<Float64Type>();
+    floats.is_some_and(|floats| {
+        count_units(floats.values(), digits, out);
+        true
+    })
 }
 
 /// Widens `array` to 64-bit integers; returns whether all valid values fit.

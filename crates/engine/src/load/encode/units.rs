@@ -3,46 +3,82 @@
 use crate::coded::Unit;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float64Type, TimeUnit};
-use tierloom_kernels::{MOST_DIGITS, are_decimals, units_of};
+use tierloom_kernels::{MOST_DIGITS, range_of_units};
 
 /// Values that are looked at with one guess.
 const BLOCK: usize = 1024;
+
+/// Magnitude up to which units of any number of digits are found.
+const MOST_UNITS: i64 = 1 << 52;
 
 const SECOND: i64 = 1;
 const MINUTE: i64 = 60;
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
-/// The unit in which all values of a column are integers; `None` for floats that are no decimals of
-/// few digits.
-pub(super) fn unit_of(data_type: &DataType, chunks: &[ArrayRef]) -> Option<Unit> {
+/// The unit in which all values of a column of integers or times are integers.
+pub(super) fn unit_of(data_type: &DataType, chunks: &[ArrayRef]) -> Unit {
     match data_type {
-        DataType::Float64 => digits(chunks).map(Unit::Decimal),
         DataType::Timestamp(unit, _) | DataType::Time64(unit) | DataType::Duration(unit) => {
-            Some(Unit::Times(step(chunks, *unit)))
+            Unit::Times(step(chunks, *unit))
         }
-        DataType::Date64 => Some(Unit::Times(step(chunks, TimeUnit::Millisecond))),
-        _ => Some(Unit::ONE),
+        DataType::Date64 => Unit::Times(step(chunks, TimeUnit::Millisecond)),
+        _ => Unit::ONE,
     }
 }
 
-/// The digits after the decimal point that all values have at most.
-fn digits(chunks: &[ArrayRef]) -> Option<u8> {
-    let mut digits = 0;
-    for chunk in chunks {
-        let floats = chunk.as_primitive_opt::<Float64Type>()?;
-        let nulls = floats.nulls().filter(|nulls| nulls.null_count() > 0);
-        for (at, block) in floats.values().chunks(BLOCK).enumerate() {
-            let fits = |digits: u8| match nulls {
-                None => are_decimals(block, digits),
-                Some(nulls) => block.iter().enumerate().all(|(row, value)| {
-                    nulls.is_null(at * BLOCK + row) || units_of(*value, digits).is_some()
-                }),
-            };
-            digits = (digits..=MOST_DIGITS).find(|digits| fits(*digits))?;
+/// Floats that are all decimals of few digits.
+pub(super) struct Decimals {
+    /// The digits after the decimal point that all values have at most.
+    pub digits: u8,
+    /// The smallest and the largest value in units; `None` if all are NULL.
+    pub range: Option<(i64, i64)>,
+}
+
+impl Decimals {
+    /// Looks at all values; `None` if one is no decimal of few digits.
+    pub fn of(chunks: &[ArrayRef]) -> Option<Self> {
+        let mut found = Decimals {
+            digits: 0,
+            range: None,
+        };
+        let mut valid = Vec::with_capacity(BLOCK);
+        for chunk in chunks {
+            let floats = chunk.as_primitive_opt::<Float64Type>()?;
+            let nulls = floats.nulls().filter(|nulls| nulls.null_count() > 0);
+            for (at, block) in floats.values().chunks(BLOCK).enumerate() {
+                match nulls {
+                    None => found.add(block)?,
+                    Some(nulls) => {
+                        valid.clear();
+                        let rows = block.iter().enumerate();
+                        let rows = rows.filter(|(row, _)| nulls.is_valid(at * BLOCK + row));
+                        valid.extend(rows.map(|(_, value)| *value));
+                        found.add(&valid)?;
+                    }
+                }
+            }
         }
+        Some(found)
     }
-    Some(digits)
+
+    fn add(&mut self, values: &[f64]) -> Option<()> {
+        let found = |digits| Some((digits, range_of_units(values, digits)?));
+        let (digits, (low, high)) = (self.digits..=MOST_DIGITS).find_map(found)?;
+        if let Some((least, most)) = &mut self.range {
+            let power = 10_i64.pow(u32::from(digits - self.digits));
+            *least = least.checked_mul(power)?;
+            *most = most.checked_mul(power)?;
+        }
+        self.digits = digits;
+        if low <= high {
+            let (least, most) = self.range.unwrap_or((low, high));
+            self.range = Some((least.min(low), most.max(high)));
+        }
+        // What has more units may not be found again with so many digits.
+        let fits = |(least, most)| least >= -MOST_UNITS && most <= MOST_UNITS;
+        self.range.is_none_or(fits).then_some(())
+    }
 }
 
 /// The longest of the usual steps of time of which all values are multiples, in the column's unit.
@@ -164,16 +200,28 @@ mod tests {
     fn the_unit_fits_the_finest_value_and_null_is_none() {
         let floats =
             |values: Vec<Option<f64>>| -> ArrayRef { Arc::new(Float64Array::from(values)) };
-        let of_floats = |chunks: &[ArrayRef]| unit_of(&DataType::Float64, chunks);
+        let of_floats = |chunks: &[ArrayRef]| {
+            let found = Decimals::of(chunks)?;
+            Some((found.digits, found.range))
+        };
         let coarse = floats(vec![Some(1.0), None, Some(-7.0)]);
         let fine = floats(vec![Some(0.25), Some(12.5)]);
+        let huge = floats(vec![Some(1e15)]);
         let odd = floats(vec![Some(0.1 + 0.2)]);
-        assert_eq!(of_floats(&[]), Some(Unit::Decimal(0)));
-        assert_eq!(of_floats(&[Arc::clone(&coarse)]), Some(Unit::Decimal(0)));
+        assert_eq!(of_floats(&[]), Some((0, None)));
+        assert_eq!(of_floats(&[floats(vec![None, None])]), Some((0, None)));
         assert_eq!(
-            of_floats(&[coarse.clone(), fine.clone()]),
-            Some(Unit::Decimal(2))
+            of_floats(std::slice::from_ref(&coarse)),
+            Some((0, Some((-7, 1))))
         );
+        let both = [coarse.clone(), fine.clone()];
+        assert_eq!(of_floats(&both), Some((2, Some((-700, 1250)))));
+        let units = 10_i64.pow(15);
+        assert_eq!(
+            of_floats(std::slice::from_ref(&huge)),
+            Some((0, Some((units, units))))
+        );
+        assert_eq!(of_floats(&[huge, fine.clone()]), None);
         assert_eq!(of_floats(&[coarse, odd, fine]), None);
         assert_eq!(of_floats(&[floats(vec![Some(f64::NAN)])]), None);
 
@@ -183,23 +231,20 @@ mod tests {
             unit_of(&micros, &[Arc::new(times) as ArrayRef])
         };
         let day = 86_400_000_000;
-        assert_eq!(of_times(&[0, -day, 7 * day]), Some(Unit::Times(day)));
-        assert_eq!(
-            of_times(&[3_600_000_000, day]),
-            Some(Unit::Times(3_600_000_000))
-        );
-        assert_eq!(of_times(&[1_000_000]), Some(Unit::Times(1_000_000)));
-        assert_eq!(of_times(&[1_000_000, -5_000]), Some(Unit::Times(1_000)));
-        assert_eq!(of_times(&[1_000_001]), Some(Unit::Times(1)));
+        assert_eq!(of_times(&[0, -day, 7 * day]), Unit::Times(day));
+        assert_eq!(of_times(&[3_600_000_000, day]), Unit::Times(3_600_000_000));
+        assert_eq!(of_times(&[1_000_000]), Unit::Times(1_000_000));
+        assert_eq!(of_times(&[1_000_000, -5_000]), Unit::Times(1_000));
+        assert_eq!(of_times(&[1_000_001]), Unit::Times(1));
         let with_null = TimestampMicrosecondArray::from(vec![Some(day), None]);
         assert_eq!(
             unit_of(&micros, &[Arc::new(with_null) as ArrayRef]),
-            Some(Unit::Times(day))
+            Unit::Times(day)
         );
         let sliced = TimestampMicrosecondArray::from(vec![1, day, 2 * day, 5]).slice(1, 2);
         assert_eq!(
             unit_of(&micros, &[Arc::new(sliced) as ArrayRef]),
-            Some(Unit::Times(day))
+            Unit::Times(day)
         );
     }
 }
