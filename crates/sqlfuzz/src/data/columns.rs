@@ -429,7 +429,9 @@ fn random_value(rng: &mut Rng, data_type: &DataType, domain: i64, wild: bool) ->
                 DataType::Timestamp(TimeUnit::Nanosecond, Some(_)) => 1_000,
                 _ => 1,
             };
-            Value::Int(second * per_second(*unit) + i128::from(small % 3 == 0) * least)
+            // Whole seconds are kept in a step of their own.
+            let odd = wild && small % 3 == 0;
+            Value::Int(second * per_second(*unit) + i128::from(odd) * least)
         }
         _ => Value::Int(whole(rng, data_type, small, wild)),
     }
@@ -455,6 +457,7 @@ fn float(rng: &mut Rng, small: i64, wild: bool) -> f64 {
             f64::INFINITY,
             f64::NEG_INFINITY,
             0.1,
+            0.1 + 0.2,
         ];
         return *rng.pick(&feared);
     }

@@ -211,9 +211,23 @@ impl Generator<'_> {
     fn moment(&mut self, one: Typed) -> Typed {
         match (one.kind(), self.rng.below(3)) {
             (Kind::Stamp, 0) => {
-                let mut made = self.made("date_trunc('month', {})", vec![one], Kind::Stamp);
+                let form = *self.rng.pick(&[
+                    "date_trunc('month', {})",
+                    "date_trunc('week', {})",
+                    "date_trunc('hour', {})",
+                ]);
+                let mut made = self.made(form, vec![one], Kind::Stamp);
                 made.known.sample.clear();
                 made
+            }
+            (Kind::Stamp, 1) => {
+                let form = *self.rng.pick(&[
+                    "CAST(EXTRACT(YEAR FROM {}) AS BIGINT)",
+                    "CAST(EXTRACT(DOW FROM {}) AS BIGINT)",
+                    "CAST(EXTRACT(HOUR FROM {}) AS BIGINT)",
+                    "CAST(EXTRACT(MINUTE FROM {}) AS BIGINT)",
+                ]);
+                self.made(form, vec![one], Kind::Int)
             }
             (Kind::Date, 0) => self.made("EXTRACT(YEAR FROM {})", vec![one], Kind::Int),
             _ => one,
