@@ -17,8 +17,8 @@ use serde_json::Value;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-/// Number of the format of columns in a pool, as written. A table of another one than this and
-/// those in [`READ_FORMATS`] has to be loaded again.
+/// Number of the format of columns in a pool, as written; earlier ones can be read. A table of a
+/// later one has to be loaded again.
 pub const COLUMN_FORMAT: u32 = 2;
 
 /// Formats that can be read.

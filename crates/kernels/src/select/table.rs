@@ -154,6 +154,7 @@ impl CodeSet {
     }
 
     /// The bitmap, lowest code first.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn words(&self) -> &[u32] {
         &self.words
     }
