@@ -102,6 +102,9 @@ impl Measures<'_> {
     fn integer(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Typed, NotFused> {
         let typed = self.arithmetic.typed(expr)?;
         let is_exact = self.arithmetic.interval(&typed.expr)?;
+        if typed.divisor.is_some() {
+            return NotFused::because(format!("{expr} is a quotient"));
+        }
         let is_number = typed.data_type.is_integer() || typed.float.is_some();
         if !is_number || !is_exact.within(-EXACT_FLOAT, EXACT_FLOAT) {
             return NotFused::because(format!("{expr} is no number that a float can hold"));

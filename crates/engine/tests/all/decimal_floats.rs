@@ -151,6 +151,22 @@ fn sums_and_extremes_of_decimals_are_fused_and_right() {
         ran.plan
     );
     both.same("select sum(quarter / 0), avg(few / 0.0) from f");
+    // Quotients are added, but neither squared nor compared.
+    for value in [
+        "stddev(other / amount)",
+        "corr(few / amount, other)",
+        "covar_pop(other, quarter / 7)",
+        "var_pop(few / 3)",
+        "min(other / amount)",
+        "sum(cast(other / 8 as decimal(12, 4)))",
+        "count(other / amount)",
+        "max(case when other / amount > 0.5 then few else -few end)",
+        "sum(case when few / 3 > 0.03 then quarter end)",
+    ] {
+        both.same(&format!(
+            "select k, cast({value} as real) from f where amount > 1 group by k"
+        ));
+    }
     both.same("select k, cast(sum(amount * share) as real) from f join d on k = id group by k");
 }
 
