@@ -324,10 +324,12 @@ impl PlacedColumn {
     }
 
     /// The smallest and the largest code in the zone of `row`, of a coded column; `None` if nothing
-    /// is known, or all of its rows are NULL.
+    /// is known, all of its rows are NULL, or there is no such row.
     pub(crate) fn codes_in_zone(&self, row: usize) -> Option<(u32, u32)> {
         let mut range = None;
-        self.coded()?
+        // A table without rows has no zones.
+        self.coded()
+            .filter(|coded| row < coded.rows())?
             .any_zone(
                 row..row + 1,
                 |zone| self.check_rows(zone),

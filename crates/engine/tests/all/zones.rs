@@ -272,6 +272,25 @@ fn zones_of_columns_without_codes_are_left_out_too() {
 }
 
 #[test]
+fn a_table_without_rows_has_no_first_ones() {
+    let mut numbers = Numbers::of_this_run();
+    let nothing = plain_facts(&mut numbers, 10).slice(0, 0);
+    let both = Both::new().table("facts", &[nothing]);
+    for column in ["t", "n", "x", "i"] {
+        both.same(&format!(
+            "SELECT {column} FROM facts ORDER BY {column} DESC LIMIT 3"
+        ));
+        both.same(&format!(
+            "SELECT {column} FROM (SELECT {column}, row_number() OVER \
+             (ORDER BY {column} DESC) AS r FROM facts) s WHERE r <= 2"
+        ));
+        both.same(&format!(
+            "SELECT count(*) FROM facts WHERE {column} IS NOT NULL"
+        ));
+    }
+}
+
+#[test]
 fn the_latest_rows_of_a_table_in_the_order_of_time_are_read_from_its_end() {
     let mut numbers = Numbers::of_this_run();
     let both = Both::new().table("facts", &[plain_facts(&mut numbers, 10 * ROWS)]);
