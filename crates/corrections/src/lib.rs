@@ -57,6 +57,7 @@ pub use null_rules::PlainAntiJoins;
 pub use pass_through::PassThrough;
 pub use precedence::statement;
 pub use syntax::Syntax;
+pub use timestamps::ticks_per_second;
 pub use walk::{Walk, WalkAll};
 
 use comparisons::ExactComparisons;

@@ -39,7 +39,7 @@ impl Coarse {
         else {
             return Ok(None);
         };
-        let ticks = per_second(*to) / per_second(from);
+        let ticks = ticks_per_second(*to) / ticks_per_second(from);
         Ok((ticks > 1).then(|| Coarse {
             value: cast.expr.as_ref().clone(),
             ticks,
@@ -64,7 +64,8 @@ impl Coarse {
     }
 }
 
-fn per_second(unit: TimeUnit) -> i64 {
+/// Ticks of a second in a unit of time.
+pub fn ticks_per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,

@@ -22,17 +22,6 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// The number of the span of `code`.
-    ///
-    /// Codes and offset together are below 2^32.
-    pub fn of(&self, code: u32) -> u32 {
-        let first = u32::from(self.nullable);
-        match code.checked_sub(first) {
-            Some(code) => (code + self.offset) / self.length + first,
-            None => 0,
-        }
-    }
-
     /// The first and the last code that may be in span `span`, which is not that of NULL.
     pub fn codes(&self, span: u32) -> (u32, u32) {
         let first = u64::from(self.nullable);
@@ -42,7 +31,7 @@ impl Spans {
         (code(begin) as u32, u32::try_from(end).unwrap_or(u32::MAX))
     }
 
-    /// Writes the spans of `codes` to `out`.
+    /// Writes the spans of `codes` to `out`. Codes and offset together are below 2^32.
     pub(crate) fn divide(&self, codes: &[u32], out: &mut [u32]) {
         // Multiplies by the reciprocal, rounded up to 64 bits behind the point, which is exact for
         // numbers and divisors of 32 bits (Lemire, Kaser and Kurz, "Faster remainder by direct
@@ -68,6 +57,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The number of the span of `code`.
+    fn span_of(spans: &Spans, code: u32) -> u32 {
+        let first = u32::from(spans.nullable);
+        match code.checked_sub(first) {
+            Some(code) => (code + spans.offset) / spans.length + first,
+            None => 0,
+        }
+    }
+
     proptest! {
         #[test]
         fn a_span_is_found_as_by_division_and_has_its_codes(
@@ -83,7 +81,7 @@ mod tests {
             let mut found = vec![7; codes.len()];
             spans.divide(&codes, &mut found);
             for (code, found) in codes.iter().zip(found) {
-                prop_assert_eq!(found, spans.of(*code), "{}", code);
+                prop_assert_eq!(found, span_of(&spans, *code), "{}", code);
                 if nullable && *code == 0 {
                     prop_assert_eq!(found, 0);
                     continue;
@@ -93,8 +91,8 @@ mod tests {
                 prop_assert_eq!(u64::from(found) - first, number / u64::from(length));
                 let (low, high) = spans.codes(found);
                 prop_assert!((low..=high).contains(code), "{code} of {low} to {high}");
-                prop_assert!(low <= u32::from(nullable) || spans.of(low - 1) < found);
-                prop_assert!(high >= most || spans.of(high + 1) > found);
+                prop_assert!(low <= u32::from(nullable) || span_of(&spans, low - 1) < found);
+                prop_assert!(high >= most || span_of(&spans, high + 1) > found);
             }
         }
     }

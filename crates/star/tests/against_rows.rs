@@ -161,6 +161,15 @@ fn some_codes(codes: u64, keep: u64) -> Arc<CodeSet> {
     Arc::new(set)
 }
 
+/// The number of the span of `code`.
+fn span_of(spans: &Spans, code: u32) -> u32 {
+    let first = u32::from(spans.nullable);
+    match code.checked_sub(first) {
+        Some(code) => (code + spans.offset) / spans.length + first,
+        None => 0,
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
@@ -182,9 +191,9 @@ proptest! {
         // The last column is computed from another one.
         let (column, nullable_spans, length, offset) = spans;
         let spans = Spans { column, nullable: nullable_spans, offset: offset % length, length };
-        let codes: Vec<u32> = columns[column].codes.iter().map(|code| spans.of(*code)).collect();
+        let codes: Vec<u32> = columns[column].codes.iter().map(|code| span_of(&spans, *code)).collect();
         let mut maxima = maxima;
-        maxima.push(spans.of(maxima[column]).max(1));
+        maxima.push(span_of(&spans, maxima[column]).max(1));
         columns.push(Column { codes, bytes: Vec::new(), width: CodeWidth::Four });
         let filters = filters.into_iter().map(|(column, set, low, width)| {
             let max = u64::from(maxima[column]);

@@ -50,21 +50,34 @@ pub(crate) fn constant_seconds(expr: &Arc<dyn PhysicalExpr>) -> Option<i64> {
     seconds.try_fold(i64::MAX, |least, seconds| Some(least.min(seconds?)))
 }
 
+/// The name of the part that a call of `date_part` asks for, and of what.
+pub(crate) fn part_of(function: &ScalarFunctionExpr) -> Option<(&str, &Arc<dyn PhysicalExpr>)> {
+    let is_part = matches!(function.name(), "date_part" | "tierloom_date_part");
+    match function.args() {
+        [_, times] if is_part => Some((text(function, 0)?, times)),
+        _ => None,
+    }
+}
+
+/// An argument of a call that is a constant text.
+fn text(function: &ScalarFunctionExpr, at: usize) -> Option<&str> {
+    let literal = function.args().get(at)?.downcast_ref::<Literal>()?;
+    ScalarValue::try_as_str(literal.value())?
+}
+
 /// The same of a call with the column as an argument; `None` if it is none of those that are known.
 fn of_function(function: &ScalarFunctionExpr) -> Option<i64> {
     let is_column = |at: usize| {
         let argument = function.args().get(at);
         argument.is_some_and(|argument| argument.downcast_ref::<Column>().is_some())
     };
-    let text = |at: usize| {
-        let literal = function.args().get(at)?.downcast_ref::<Literal>()?;
-        ScalarValue::try_as_str(literal.value())?
-    };
+    if let Some((part, _)) = part_of(function).filter(|_| is_column(1)) {
+        return of_part(part);
+    }
     match (function.name(), function.args().len()) {
         ("tierloom_date", 1) if is_column(0) => Some(DAY),
-        ("date_part" | "tierloom_date_part", 2) if is_column(1) => of_part(text(0)?),
-        ("date_trunc" | "tierloom_date_trunc", 2) if is_column(1) => of_unit(text(0)?),
-        ("to_char" | "date_format", 2) if is_column(0) => of_format(text(1)?),
+        ("date_trunc" | "tierloom_date_trunc", 2) if is_column(1) => of_unit(text(function, 0)?),
+        ("to_char" | "date_format", 2) if is_column(0) => of_format(text(function, 1)?),
         _ => None,
     }
 }

@@ -12,6 +12,6 @@ mod functions;
 mod rule;
 mod ticks;
 
-pub(crate) use constant::constant_seconds;
+pub(crate) use constant::{constant_seconds, part_of};
 pub use functions::calendar_functions;
 pub(crate) use rule::CalendarFunctions;

@@ -184,9 +184,9 @@ where
 {
     let first = u32::from(column.nullable());
     let values: Vec<T::Native> = match column.domain() {
-        Domain::Offset { .. } => {
-            let (base, _) = column.offset().unwrap_or((0, Unit::ONE));
-            rows.offsets(&column.codes(), base)
+        Domain::Offset { base, .. } => {
+            // Wrapping as in `CodedColumn::offset`.
+            rows.offsets(&column.codes(), base.wrapping_sub(i64::from(first)))
         }
         Domain::Values(values) => {
             let table = values.as_primitive::<T>().values();

@@ -342,6 +342,12 @@ impl PlacedColumn {
         range
     }
 
+    /// Whether zones of ranks can be asked for: not of coded columns, and of types with an order
+    /// and a width alone.
+    pub(crate) fn has_rank_zones(&self) -> bool {
+        matches!(&self.store, Store::Plain { zones: Some(_), .. })
+    }
+
     /// The ranks in the zone of `row`, of a column that is not coded; `None` if nothing is known.
     pub(crate) fn ranks_in_zone(&self, row: usize) -> Option<ZoneRanks> {
         let Store::Plain {

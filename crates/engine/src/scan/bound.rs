@@ -131,15 +131,11 @@ impl Bounded {
         if last == u64::MAX || candidates == 0 || !self.patience.looks() {
             return Ok(kept);
         }
-        let by_codes = self.codes(table)?.map(|codes| {
-            let mut found = kept.clone();
-            codes
-                .narrow(table, start..start + len, &mut found)
-                .map(|()| found)
-        });
+        let codes = self.codes(table)?.filter(|codes| !codes.is_of_values());
+        let by_codes = codes.and_then(|codes| codes.narrowed(table, start..start + len, &kept));
         let found = match by_codes {
-            Some(Some(Some(found))) => found,
-            _ => self.by_values(table, (start, len), kept.as_deref(), last)?,
+            Some(found) => found,
+            None => self.by_values(table, (start, len), kept.as_deref(), last)?,
         };
         let are_few = found.len() * 100 <= candidates * MOST_KEPT_PERCENT;
         self.patience.saw(are_few);

@@ -9,7 +9,8 @@
 //! Only conjuncts on one coded column are used that has few values or is compared with constants,
 //! and only as a hint: the filter above stays. A predicate that fails on a value of the domain
 //! (which need not occur in any row) is left to the filter. The keys of a join's build side become
-//! codes in the same way, as soon as they are known.
+//! codes in the same way, as soon as they are known. Of a column that is not coded, the ranks of
+//! its values are compared with constants.
 
 use super::keys::{Keys, as_integers};
 use crate::breakdown::caught;
@@ -168,8 +169,9 @@ impl CodeFilter {
         conjunct: &Arc<dyn PhysicalExpr>,
     ) -> Option<CodeFilter> {
         let placed = &table.columns()[column];
-        // Zones are known for the types that have ranks.
-        placed.ranks_in_zone(0)?;
+        if !placed.has_rank_zones() {
+            return None;
+        }
         let (low, high) = compared_ranks(conjunct, placed.data_type())?;
         let bounds = (placed.facts().min.as_ref(), placed.facts().max.as_ref());
         let share = match bounds {
@@ -246,21 +248,22 @@ impl CodeFilter {
         self.keeps_null || column.may_pass(rows, |low, high| self.keep.may_have(low, high))
     }
 
-    /// Drops the positions within `rows` that do not pass; all are there where `kept` is `None`.
+    /// Those of the positions `kept` within `rows` that pass; all are there where `kept` is `None`.
     ///
     /// `None` if the codes cannot be read.
-    pub fn narrow(
+    pub fn narrowed(
         &self,
         table: &PlacedTable,
         rows: Range<usize>,
-        kept: &mut Option<Vec<u32>>,
-    ) -> Option<()> {
+        kept: &Option<Vec<u32>>,
+    ) -> Option<Vec<u32>> {
         match kept {
-            Some(kept) => self.retain(table, rows.start, kept),
-            None => {
-                *kept = Some(positions(&self.hits(table, rows)?));
-                Some(())
+            Some(kept) => {
+                let mut kept = kept.clone();
+                self.retain(table, rows.start, &mut kept)?;
+                Some(kept)
             }
+            None => Some(positions(&self.hits(table, rows)?)),
         }
     }
 
@@ -368,12 +371,9 @@ impl Keep {
                 if column.code_count() > MOST_BITS {
                     return None;
                 }
-                let mut bits = vec![0_u64; column.code_count().div_ceil(64) as usize];
                 let inside = keys.iter().filter(|key| (base..=last).contains(key));
-                for key in inside {
-                    let code = key.wrapping_sub(*base) as u64 + first;
-                    bits[(code / 64) as usize] |= 1 << (code % 64);
-                }
+                let codes = inside.map(|key| key.wrapping_sub(*base) as u64 + first);
+                let bits = bits_of(codes, column.code_count());
                 let kept: u64 = bits.iter().map(|word| u64::from(word.count_ones())).sum();
                 let first = bits.iter().position(|word| *word != 0);
                 let last = bits.iter().rposition(|word| *word != 0);
@@ -423,11 +423,8 @@ impl Keep {
                 if coded.code_count() > MOST_BITS {
                     return None;
                 }
-                let mut bits = vec![0_u64; coded.code_count().div_ceil(64) as usize];
-                for code in codes {
-                    bits[(code / 64) as usize] |= 1 << (code % 64);
-                }
-                Some(Keep::Bits(Arc::new(bits)))
+                let codes = codes.into_iter().map(u64::from);
+                Some(Keep::Bits(Arc::new(bits_of(codes, coded.code_count()))))
             }
         }
     }
@@ -452,6 +449,13 @@ impl Keep {
             Keep::Marked(Arc::new(kept))
         })
     }
+}
+
+/// A bit for each of `count` codes, set for `codes`.
+fn bits_of(codes: impl Iterator<Item = u64>, count: u64) -> Vec<u64> {
+    let mut bits = vec![0_u64; count.div_ceil(64) as usize];
+    codes.for_each(|code| bits[(code / 64) as usize] |= 1 << (code % 64));
+    bits
 }
 
 /// Evaluates the predicate on every value of the domain.

@@ -15,6 +15,7 @@ use super::typed::{
     FloatForm, Typed, chosen, digits_of, digits_of_time, is_exact, rescaled, scale,
 };
 use super::universe::{Listing, fact_column, over_dimension};
+use crate::calendar::part_of;
 use crate::coded::Unit;
 use arrow::array::Array;
 use arrow::datatypes::DataType;
@@ -24,7 +25,6 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, Literal, NegativeExpr,
 };
 use datafusion::physical_plan::PhysicalExpr;
-use datafusion::scalar::ScalarValue;
 use std::cell::RefCell;
 use std::sync::Arc;
 use tierloom_star::{CodeValues, Expr, Interval, Spans};
@@ -352,14 +352,8 @@ impl<'a> Arithmetic<'a> {
 
 /// The times of which `expr` gives the seconds.
 fn seconds_of(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
-    let function = expr.downcast_ref::<ScalarFunctionExpr>()?;
-    let [part, times] = function.args() else {
-        return None;
-    };
-    let part = part.downcast_ref::<Literal>()?.value();
-    let is_epoch = ScalarValue::try_as_str(part)??.eq_ignore_ascii_case("epoch");
-    let is_part = matches!(function.name(), "date_part" | "tierloom_date_part");
-    (is_part && is_epoch).then_some(times)
+    let (part, times) = part_of(expr.downcast_ref::<ScalarFunctionExpr>()?)?;
+    part.eq_ignore_ascii_case("epoch").then_some(times)
 }
 
 /// Divides a decimal of scale `a` by a constant of scale `b`, where every quotient is exact at

@@ -2,7 +2,6 @@
 
 use super::NotFused;
 use super::arithmetic::Arithmetic;
-use super::typed::digits_of_time;
 use super::universe::{FactColumn, Listing, fact_column};
 use crate::calendar::constant_seconds;
 use crate::coded::{MAX_LISTED_CODES, Unit};
@@ -11,6 +10,7 @@ use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
+use tierloom_corrections::ticks_per_second;
 use tierloom_star::Spans;
 
 impl Arithmetic<'_> {
@@ -56,7 +56,7 @@ impl Arithmetic<'_> {
             return Ok(None);
         };
         let unit = Unit::Times(step);
-        let second = 10_i64.pow(digits_of_time(time_unit).unsigned_abs().into());
+        let second = ticks_per_second(*time_unit);
         let constant = constant_seconds(expr).and_then(|seconds| seconds.checked_mul(second));
         let Some(ticks) = constant.filter(|ticks| ticks % step == 0) else {
             return Ok(None);

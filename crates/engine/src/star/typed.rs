@@ -3,6 +3,7 @@
 use super::NotFused;
 use super::flags::{both, is_valid, not};
 use arrow::datatypes::{DataType, TimeUnit};
+use tierloom_corrections::ticks_per_second;
 use tierloom_star::Expr;
 
 /// An integer expression with its type and NULL behaviour.
@@ -172,12 +173,7 @@ pub(super) fn digits_of(typed: &Typed) -> Result<i8, NotFused> {
 
 /// Digits of a second that a time has.
 pub(super) fn digits_of_time(unit: &TimeUnit) -> i8 {
-    match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 3,
-        TimeUnit::Microsecond => 6,
-        TimeUnit::Nanosecond => 9,
-    }
+    ticks_per_second(*unit).ilog10() as i8
 }
 
 /// Rescales `expr` from `from` to `to` digits after the decimal point.

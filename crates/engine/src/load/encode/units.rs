@@ -3,6 +3,7 @@
 use crate::coded::Unit;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float64Type, TimeUnit};
+use tierloom_corrections::ticks_per_second;
 use tierloom_kernels::{MOST_DIGITS, range_of_units};
 
 /// Values that are looked at with one guess.
@@ -83,12 +84,7 @@ impl Decimals {
 
 /// The longest of the usual steps of time of which all values are multiples, in the column's unit.
 fn step(chunks: &[ArrayRef], unit: TimeUnit) -> i64 {
-    let second: i64 = match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    };
+    let second = ticks_per_second(unit);
     let whole = [DAY, HOUR, MINUTE, SECOND].map(|seconds| seconds * second);
     let parts = [1_000, 1_000_000].map(|parts| second / parts);
     let steps = whole.into_iter().chain(parts).filter(|step| *step > 1);
