@@ -17,7 +17,8 @@ fn floats(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
 }
 
 /// `few` has some 40 values, `amount` 3,000,000 cents, `other` both signs and NULL, `quarter` sums
-/// that are exact in any order; `t` whole seconds and `day` whole days.
+/// that are exact in any order, never 0, so that it can divide; `t` whole seconds and `day` whole
+/// days.
 fn trips(numbers: &mut Numbers) -> RecordBatch {
     let mut cents = |most: u64, less: f64, nulls: u64| {
         floats((0..ROWS).map(|_| {
@@ -27,7 +28,7 @@ fn trips(numbers: &mut Numbers) -> RecordBatch {
     };
     let (few, amount) = (cents(40, 7.0, 9), cents(3_000_000, 0.0, 0));
     let other = cents(2_000_000, 1_000_000.0, 5);
-    let quarter = floats((0..ROWS).map(|_| Some(numbers.below(400_000) as f64 / 4.0)));
+    let quarter = floats((0..ROWS).map(|_| Some((1 + numbers.below(400_000)) as f64 / 4.0)));
     let mut times = |most: u64, step: i64, nulls: u64| -> ArrayRef {
         let times = (0..ROWS).map(|_| {
             let at = (numbers.below(most) as i64 - most as i64 / 3) * step;
