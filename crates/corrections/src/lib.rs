@@ -51,7 +51,7 @@ mod zeros;
 
 pub use checked_sum::checked_sum;
 pub use merged_columns::NoMergedOuterColumns;
-pub use nans::with_one_nan;
+pub use nans::{ONE_NAN_NAME, with_one_nan};
 pub use null_filled::input_with_known_values;
 pub use null_rules::PlainAntiJoins;
 pub use pass_through::PassThrough;

@@ -306,7 +306,8 @@ fn is_below_zero(expr: &Expr) -> bool {
     }
 }
 
-const ONE_NAN_NAME: &str = "one_nan";
+/// Name of the function that makes NaN positive.
+pub const ONE_NAN_NAME: &str = "one_nan";
 static ONE_NAN: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(OneNanOf::new()));
 
 /// The function that rules put around floats that are grouped by.

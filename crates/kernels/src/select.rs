@@ -201,12 +201,23 @@ impl Selection {
     /// If rows of the vector are outside `codes`.
     pub fn prefetch(&self, codes: &Codes<'_>, start: usize, part: usize, parts: usize) {
         check(codes, start, self.rows);
-        let each = self.count.div_ceil(parts.max(1));
-        let rows = self.positions().iter().skip(part * each).take(each);
         let (bytes, width) = (codes.bytes(), codes.width().bytes());
-        for row in rows {
+        for row in self.part(part, parts) {
             prefetch_read(bytes, (start + usize::from(*row)) * width);
         }
+    }
+
+    /// Same as [`Selection::prefetch`], for words.
+    pub fn prefetch_words(&self, words: &[i64], start: usize, part: usize, parts: usize) {
+        for row in self.part(part, parts) {
+            prefetch_read(words, start + usize::from(*row));
+        }
+    }
+
+    /// The `part`-th of `parts` of the selected rows.
+    fn part(&self, part: usize, parts: usize) -> impl Iterator<Item = &u16> {
+        let each = self.count.div_ceil(parts.max(1));
+        self.positions().iter().skip(part * each).take(each)
     }
 
     /// Gathers the codes of the selected rows to the front of `out`.
@@ -224,6 +235,18 @@ impl Selection {
                 *o = unsafe { window.code(usize::from(*row)) };
             }
         });
+    }
+
+    /// Gathers the words of the selected rows to the front of `out`.
+    ///
+    /// # Panics
+    /// If rows of the vector are outside `words`, or `out` is shorter.
+    pub fn gather_words(&self, words: &[i64], start: usize, out: &mut [i64]) {
+        let words = &words[start..start + self.rows];
+        let rows = self.positions();
+        for (o, row) in out[..rows.len()].iter_mut().zip(rows) {
+            *o = words[usize::from(*row)];
+        }
     }
 }
 

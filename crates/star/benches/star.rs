@@ -10,8 +10,8 @@ use tierloom_kernels::codes::{CodeWidth, Codes, pack};
 use tierloom_kernels::select::CodeSet;
 use tierloom_memory::{AnonymousNuma, PageSize, Placement, Region, RegionOptions};
 use tierloom_star::{
-    ColumnFilter, Expr, GroupMap, GroupPart, MORSEL_ROWS, Measure, MeasureKind, StarPlan, Test,
-    Worker,
+    ColumnFilter, Columns, Expr, GroupMap, GroupPart, MORSEL_ROWS, Measure, MeasureKind, StarPlan,
+    Test, Worker,
 };
 use tierloom_topology::{SysRoot, Topology};
 
@@ -105,7 +105,7 @@ fn sum(expr: Expr) -> Measure {
     Measure {
         kind: MeasureKind::Sum,
         expr,
-        divisor: None,
+        factor: None,
         nulls: vec![],
         when: vec![],
         wide: false,
@@ -139,7 +139,9 @@ fn run(
         let mut worker = Worker::new(Arc::clone(&plan), &widths).expect("a sound plan");
         for start in (0..ROWS).step_by(MORSEL_ROWS) {
             let rows = start..ROWS.min(start + MORSEL_ROWS);
-            worker.morsel(&codes, rows).expect("room for the groups");
+            worker
+                .morsel(Columns::of_codes(&codes), rows)
+                .expect("room for the groups");
         }
         worker.into_groups().finish().keys.len()
     });
@@ -203,7 +205,9 @@ fn q1_1_from_memory(bencher: Bencher<'_, '_>, threads: usize) {
                         return worker.into_groups().finish().keys.len();
                     }
                     let rows = start..MANY_ROWS.min(start + MORSEL_ROWS);
-                    worker.morsel(&codes, rows).expect("room for the groups");
+                    worker
+                        .morsel(Columns::of_codes(&codes), rows)
+                        .expect("room for the groups");
                 }
             };
             std::thread::scope(|scope| {

@@ -1,13 +1,20 @@
-//! Integer expressions over the codes of a row.
+//! Expressions over the codes and words of a row.
 
+use crate::inputs::Inputs;
 use crate::values::CodeValues;
+use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
+use tierloom_kernels::words::{
+    FloatFunction, FloatOp, Right, WordOp, apply, choose, combine, rank, to_floats, within,
+};
 
-/// The input of an aggregate: an integer computed from the codes of a row.
+/// The input of an aggregate: an integer computed from the codes of a row, or the 64 bits of a
+/// float.
 ///
 /// Decimals are computed as their unscaled integers. Arithmetic wraps on overflow;
-/// [`Expr::interval`] says beforehand whether it can overflow.
+/// [`Expr::interval`] says beforehand whether it can overflow. Integers and floats are not told
+/// apart: whoever makes an expression knows which of its parts are which.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
     /// The same value for every row.
@@ -18,6 +25,15 @@ pub enum Expr {
         column: usize,
         /// The value that code 0 represents.
         base: i64,
+    },
+    /// The word of a column that has no codes: an integer, or the bits of a float.
+    Word {
+        /// Index of the column in the plan.
+        column: usize,
+        /// The smallest word, as an integer.
+        low: i64,
+        /// The largest word, as an integer.
+        high: i64,
     },
     /// A lookup table indexed by code; a code past its end gives 0.
     Mapped {
@@ -57,6 +73,19 @@ pub enum Expr {
         /// The value elsewhere.
         other: Box<Expr>,
     },
+    /// 1 where the first integer is less than the second one, 0 elsewhere.
+    Less(Box<Expr>, Box<Expr>),
+    /// The float nearest to an integer, divided by a number.
+    ToFloat {
+        /// The integer.
+        value: Box<Expr>,
+        /// What it is divided by.
+        unit: f64,
+    },
+    /// An operation on two floats.
+    OfFloats(FloatOp, Box<Expr>, Box<Expr>),
+    /// A function of a float.
+    OfFloat(FloatFunction, Box<Expr>),
 }
 
 /// A range of values with both ends included.
@@ -69,6 +98,12 @@ pub struct Interval {
     /// The largest value, inclusive.
     pub high: i128,
 }
+
+/// The range of all words.
+const ANY: Interval = Interval {
+    low: i64::MIN as i128,
+    high: i64::MAX as i128,
+};
 
 impl Interval {
     /// The range from `low` to `high`; the caller makes sure that they are in this order.
@@ -108,13 +143,20 @@ impl Expr {
         match self {
             Expr::Constant(_) => {}
             Expr::Code { column, .. }
+            | Expr::Word { column, .. }
             | Expr::Mapped { column, .. }
             | Expr::InSet { column, .. } => found.push(*column),
-            Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => {
+            Expr::Add(a, b)
+            | Expr::Sub(a, b)
+            | Expr::Mul(a, b)
+            | Expr::Less(a, b)
+            | Expr::OfFloats(_, a, b) => {
                 a.collect(found);
                 b.collect(found);
             }
-            Expr::Within { value, .. } => value.collect(found),
+            Expr::Within { value, .. } | Expr::ToFloat { value, .. } | Expr::OfFloat(_, value) => {
+                value.collect(found)
+            }
             Expr::Choose { when, then, other } => {
                 for part in [when, then, other] {
                     part.collect(found);
@@ -124,13 +166,14 @@ impl Expr {
     }
 
     /// The range of its values, given the largest code of each column; `None` if it or a part of it
-    /// can overflow `i64`.
+    /// can overflow `i64`. The bits of a float may be any.
     pub fn interval(&self, max_code: &dyn Fn(usize) -> u32) -> Option<Interval> {
         let result = match self {
             Expr::Constant(value) => Interval::new(*value, *value),
             Expr::Code { column, base } => {
                 Interval::new(*base, i128::from(*base) + i128::from(max_code(*column)))
             }
+            Expr::Word { low, high, .. } => Interval::new(*low, *high),
             // A code past the end of the table counts as 0.
             Expr::Mapped { values, .. } => Interval::new(values.range().0, values.range().1),
             Expr::Add(a, b) => {
@@ -168,6 +211,22 @@ impl Expr {
                 let (a, b) = (then.interval(max_code)?, other.interval(max_code)?);
                 Interval::new(a.low.min(b.low), a.high.max(b.high))
             }
+            Expr::Less(a, b) => {
+                let (a, b) = (a.interval(max_code)?, b.interval(max_code)?);
+                Interval::new(i64::from(a.high < b.low), i64::from(a.low < b.high))
+            }
+            Expr::OfFloats(op, a, b) => {
+                a.interval(max_code)?;
+                b.interval(max_code)?;
+                match op {
+                    FloatOp::Less | FloatOp::Equal => Interval::new(0, 1),
+                    _ => ANY,
+                }
+            }
+            Expr::ToFloat { value, .. } | Expr::OfFloat(_, value) => {
+                value.interval(max_code)?;
+                ANY
+            }
         };
         result.within(i64::MIN, i64::MAX).then_some(result)
     }
@@ -190,12 +249,53 @@ impl Expr {
         }
     }
 
+    /// 1 where the value is less than `other`, and 0 elsewhere.
+    pub fn less(self, other: Expr) -> Expr {
+        Expr::Less(Box::new(self), Box::new(other))
+    }
+
+    /// The float nearest to the integer, divided by `unit`.
+    pub fn to_float(self, unit: f64) -> Expr {
+        Expr::ToFloat {
+            value: Box::new(self),
+            unit,
+        }
+    }
+
+    /// An operation on two floats.
+    pub fn with_float(self, op: FloatOp, other: Expr) -> Expr {
+        Expr::OfFloats(op, Box::new(self), Box::new(other))
+    }
+
+    /// A function of the float.
+    pub fn of_float(self, function: FloatFunction) -> Expr {
+        Expr::OfFloat(function, Box::new(self))
+    }
+
+    /// The place of the float in the order of `f64::total_cmp`.
+    pub fn rank(self) -> Expr {
+        match self {
+            Expr::Constant(bits) => Expr::Constant(rank(bits)),
+            value => value.of_float(FloatFunction::Rank),
+        }
+    }
+
     /// Number of buffers that [`Expr::evaluate`] needs.
     pub(crate) fn depth(&self) -> usize {
         match self {
-            Expr::Constant(_) | Expr::Code { .. } | Expr::Mapped { .. } | Expr::InSet { .. } => 1,
-            Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => a.depth().max(1 + b.depth()),
-            Expr::Within { value, .. } => value.depth(),
+            Expr::Constant(_)
+            | Expr::Code { .. }
+            | Expr::Word { .. }
+            | Expr::Mapped { .. }
+            | Expr::InSet { .. } => 1,
+            Expr::Add(a, b)
+            | Expr::Sub(a, b)
+            | Expr::Mul(a, b)
+            | Expr::Less(a, b)
+            | Expr::OfFloats(_, a, b) => a.depth().max(1 + b.depth()),
+            Expr::Within { value, .. } | Expr::ToFloat { value, .. } | Expr::OfFloat(_, value) => {
+                value.depth()
+            }
             Expr::Choose { when, then, other } => {
                 let both = (1 + then.depth()).max(2 + other.depth());
                 when.depth().max(both)
@@ -203,55 +303,77 @@ impl Expr {
         }
     }
 
-    /// Writes the value for each of `rows` rows into the first of `buffers`, of which it needs
+    /// Writes the value for each of `rows` into the first of `buffers`, of which it needs
     /// [`Expr::depth`].
-    ///
-    /// `codes` has the codes of these rows by column.
-    pub(crate) fn evaluate(&self, codes: &[Vec<u32>], rows: usize, buffers: &mut [Vec<i64>]) {
+    pub(crate) fn evaluate(&self, inputs: &Inputs, rows: Range<usize>, buffers: &mut [Vec<i64>]) {
+        let count = rows.len();
         match self {
-            Expr::Constant(value) => buffers[0][..rows].fill(*value),
+            Expr::Constant(value) => buffers[0][..count].fill(*value),
             Expr::Code { column, base } => {
-                for (o, code) in buffers[0][..rows].iter_mut().zip(&codes[*column][..rows]) {
+                let codes = &inputs.codes[*column][rows];
+                for (o, code) in buffers[0][..count].iter_mut().zip(codes) {
                     *o = base.wrapping_add(i64::from(*code));
                 }
             }
-            Expr::Mapped { column, values } => {
-                values.look_up(&codes[*column][..rows], &mut buffers[0][..rows]);
+            Expr::Word { column, .. } => {
+                buffers[0][..count].copy_from_slice(&inputs.words[*column][rows]);
             }
-            Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => {
+            Expr::Mapped { column, values } => {
+                values.look_up(&inputs.codes[*column][rows], &mut buffers[0][..count]);
+            }
+            Expr::Add(a, b)
+            | Expr::Sub(a, b)
+            | Expr::Mul(a, b)
+            | Expr::Less(a, b)
+            | Expr::OfFloats(_, a, b) => {
+                a.evaluate(inputs, rows.clone(), buffers);
+                let op = self.operation();
+                if let Expr::Constant(constant) = **b {
+                    return combine(op, &mut buffers[0][..count], Right::Constant(constant));
+                }
                 // The left value stays in the first buffer while the right one is computed in the
                 // others.
-                a.evaluate(codes, rows, buffers);
-                b.evaluate(codes, rows, &mut buffers[1..]);
+                b.evaluate(inputs, rows, &mut buffers[1..]);
                 let (out, rest) = buffers.split_at_mut(1);
-                let pairs = out[0][..rows].iter_mut().zip(&rest[0][..rows]);
-                match self {
-                    Expr::Add(..) => pairs.for_each(|(a, b)| *a = a.wrapping_add(*b)),
-                    Expr::Sub(..) => pairs.for_each(|(a, b)| *a = a.wrapping_sub(*b)),
-                    _ => pairs.for_each(|(a, b)| *a = a.wrapping_mul(*b)),
-                }
+                combine(op, &mut out[0][..count], Right::Words(&rest[0][..count]));
             }
             Expr::Within { value, low, high } => {
-                value.evaluate(codes, rows, buffers);
-                for value in &mut buffers[0][..rows] {
-                    *value = i64::from((*low <= *value) & (*value <= *high));
-                }
+                value.evaluate(inputs, rows, buffers);
+                within(&mut buffers[0][..count], *low, *high);
             }
             Expr::InSet { column, set } => {
-                for (o, code) in buffers[0][..rows].iter_mut().zip(&codes[*column][..rows]) {
+                let codes = &inputs.codes[*column][rows];
+                for (o, code) in buffers[0][..count].iter_mut().zip(codes) {
                     *o = i64::from(set.contains(*code));
                 }
             }
             Expr::Choose { when, then, other } => {
-                when.evaluate(codes, rows, buffers);
-                then.evaluate(codes, rows, &mut buffers[1..]);
-                other.evaluate(codes, rows, &mut buffers[2..]);
+                when.evaluate(inputs, rows.clone(), buffers);
+                then.evaluate(inputs, rows.clone(), &mut buffers[1..]);
+                other.evaluate(inputs, rows, &mut buffers[2..]);
                 let (out, rest) = buffers.split_at_mut(1);
-                let values = rest[0][..rows].iter().zip(&rest[1][..rows]);
-                for (o, (then, other)) in out[0][..rows].iter_mut().zip(values) {
-                    *o = if *o != 0 { *then } else { *other };
-                }
+                choose(&mut out[0][..count], &rest[0][..count], &rest[1][..count]);
             }
+            Expr::ToFloat { value, unit } => {
+                value.evaluate(inputs, rows, buffers);
+                to_floats(&mut buffers[0][..count], *unit);
+            }
+            Expr::OfFloat(function, value) => {
+                value.evaluate(inputs, rows, buffers);
+                apply(*function, &mut buffers[0][..count]);
+            }
+        }
+    }
+
+    /// The operation on the two values that it is made of.
+    fn operation(&self) -> WordOp {
+        match self {
+            Expr::Add(..) => WordOp::Add,
+            Expr::Sub(..) => WordOp::Sub,
+            Expr::Mul(..) => WordOp::Mul,
+            Expr::Less(..) => WordOp::Less,
+            Expr::OfFloats(op, ..) => WordOp::OfFloats(*op),
+            other => unreachable!("not an operation on two values: {other:?}"),
         }
     }
 }
@@ -294,13 +416,17 @@ mod tests {
         let interval = product.interval(&|c| [20, 10][c]).unwrap();
         assert_eq!(interval, Interval::new(-500, 1500));
         let mut buffers = vec![vec![0; 4]; product.depth()];
-        product.evaluate(&[vec![0, 20, 7, 20], vec![10, 0, 3, 10]], 4, &mut buffers);
+        let inputs = Inputs {
+            codes: vec![vec![0, 20, 7, 20], vec![10, 0, 3, 10]],
+            words: Vec::new(),
+        };
+        product.evaluate(&inputs, 0..4, &mut buffers);
         assert_eq!(buffers[0], [-450, 1500, 194, 1350]);
         let flag = product.clone().within(0, 300);
         assert_eq!(flag.interval(&|c| [20, 10][c]), Some(Interval::new(0, 1)));
         let always = product.within(-500, 1500);
         assert_eq!(always.interval(&|c| [20, 10][c]), Some(Interval::new(1, 1)));
-        flag.evaluate(&[vec![0, 20, 7, 20], vec![10, 0, 3, 10]], 4, &mut buffers);
+        flag.evaluate(&inputs, 0..4, &mut buffers);
         assert_eq!(buffers[0], [0, 0, 1, 0]);
         let huge = code(0, i64::MAX - 9) * Expr::Constant(2);
         assert_eq!(huge.interval(&|_| 9), None);

@@ -3,6 +3,7 @@
 //! An array needs no hashing but has a slot for every combination of group ordinals, so it pays
 //! only for few combinations or many rows per combination.
 
+use crate::floats::{FloatSum, SUM_WORDS, sum_of, write};
 use crate::plan::{Measure, MeasureKind, PlanError, StarPlan};
 use crate::table::Table;
 use tierloom_kernels::select::prefetch_all;
@@ -81,14 +82,17 @@ impl Layout {
             }
             let at = initial.len();
             initial.push(match measure.kind {
-                MeasureKind::Sum | MeasureKind::Count => 0,
+                // The bits of a float that is 0 are 0 too.
+                MeasureKind::Sum | MeasureKind::FloatSum | MeasureKind::Count => 0,
                 MeasureKind::Min => i64::MAX,
                 MeasureKind::Max => i64::MIN,
             });
             let wide = measure.wide && measure.kind == MeasureKind::Sum;
-            if wide {
-                initial.push(0);
-            }
+            let more = match measure.kind {
+                MeasureKind::FloatSum => SUM_WORDS - 1,
+                _ => usize::from(wide),
+            };
+            initial.resize(initial.len() + more, 0);
             let valid_at = measure.leaves_out_rows().then_some(initial.len());
             if valid_at.is_some() {
                 initial.push(0);
@@ -193,9 +197,10 @@ impl Groups {
                     prefetch_all(&self.words, &offsets[..keys.len()]);
                 }
             }
-            Index::Dense { lanes } => {
+            // All others have as many; a constant makes the remainder a mask.
+            Index::Dense { .. } => {
                 for (row, (offset, key)) in offsets.iter_mut().zip(keys).enumerate() {
-                    *offset = ((*key as usize * *lanes + row % *lanes) * words) as u32;
+                    *offset = ((*key as usize * LANES + row % LANES) * words) as u32;
                 }
             }
             Index::Hashed(table) => {
@@ -399,7 +404,7 @@ pub struct FinishedGroups {
     /// Number of rows of each group.
     pub rows: Vec<u64>,
     /// The values of each measure by group; `None` where no row counted, except that
-    /// counts are then 0.
+    /// counts are then 0. Sums of floats are for [`FloatSum::of_value`](crate::FloatSum::of_value).
     pub measures: Vec<Vec<Option<i128>>>,
 }
 
@@ -422,7 +427,9 @@ fn value(kind: MeasureKind, place: Words, words: &[i64]) -> Option<i128> {
     if place.valid_at.is_some_and(|at| words[at] == 0) && kind != MeasureKind::Count {
         return None;
     }
-    Some(if place.wide {
+    Some(if kind == MeasureKind::FloatSum {
+        FloatSum::from(sum_of(&words[place.at..])).to_value()
+    } else if place.wide {
         wide(words, place.at)
     } else {
         i128::from(words[place.at])
@@ -448,6 +455,11 @@ fn join(kinds: &[MeasureKind], layout: &Layout, into: &mut [i64], from: &[i64]) 
         match kind {
             MeasureKind::Min => into[at] = into[at].min(from[at]),
             MeasureKind::Max => into[at] = into[at].max(from[at]),
+            MeasureKind::FloatSum => {
+                let mut sum = sum_of(&into[at..]);
+                sum.join(sum_of(&from[at..]));
+                write(sum, &mut into[at..]);
+            }
             MeasureKind::Sum | MeasureKind::Count if place.wide => {
                 add_wide(into, at, wide(from, at));
             }

@@ -16,13 +16,16 @@
 //! predicates into tests on codes, and proves with value ranges that the arithmetic cannot
 //! overflow.
 
+mod accumulate;
 mod cost;
 mod expr;
+mod floats;
 mod groups;
+mod inputs;
 mod many_groups;
 mod one_group;
 mod plan;
-mod quotients;
+mod runs;
 mod spans;
 mod table;
 mod values;
@@ -30,10 +33,13 @@ mod worker;
 
 pub use cost::{best_order, pipeline_cost};
 pub use expr::{Expr, Interval};
+pub use floats::FloatSum;
 pub use groups::{FinishedGroups, Groups};
+pub use inputs::WordColumn;
 pub use plan::{
-    ColumnFilter, Divisor, GroupMap, GroupPart, Measure, MeasureKind, PlanError, StarPlan, Test,
+    ColumnFilter, GroupMap, GroupPart, Measure, MeasureKind, PlanError, StarPlan, Test,
 };
-pub use spans::Spans;
+pub use spans::{SpanParts, Spans};
+pub use tierloom_kernels::words::{Bits, FloatFunction, FloatOp, rank};
 pub use values::CodeValues;
-pub use worker::{FilterStats, MORSEL_ROWS, Worker};
+pub use worker::{Columns, FilterStats, MORSEL_ROWS, Worker};

@@ -1,7 +1,9 @@
 //! Aggregates of rows of several groups, which go through memory one by one.
 
+use crate::floats::{SUM_WORDS, sum_of, write};
 use crate::groups::{Words, add_wide};
 use crate::plan::MeasureKind;
+use tierloom_kernels::words::float;
 
 /// Adds each value to the group at its offset.
 pub(crate) fn add_rows(
@@ -15,6 +17,7 @@ pub(crate) fn add_rows(
     let rows = rows.map(|(offset, value)| (*offset as usize + place.at, *value));
     match kind {
         MeasureKind::Count => rows.for_each(|(at, _)| words[at] += 1),
+        MeasureKind::FloatSum => rows.for_each(|(at, v)| add_float(words, at, v)),
         MeasureKind::Sum if place.wide => rows.for_each(|(at, v)| add_wide(words, at, v.into())),
         MeasureKind::Sum => rows.for_each(|(at, v)| words[at] = words[at].wrapping_add(v)),
         MeasureKind::Min => rows.for_each(|(at, v)| words[at] = words[at].min(v)),
@@ -37,9 +40,19 @@ pub(crate) fn add_counting_row(
     let at = offset + place.at;
     match kind {
         MeasureKind::Count => words[at] += 1,
+        MeasureKind::FloatSum => add_float(words, at, value),
         MeasureKind::Sum if place.wide => add_wide(words, at, value.into()),
         MeasureKind::Sum => words[at] = words[at].wrapping_add(value),
         MeasureKind::Min => words[at] = words[at].min(value),
         MeasureKind::Max => words[at] = words[at].max(value),
     }
+}
+
+/// Adds a float to the sum whose words start at `at`.
+#[inline(always)]
+fn add_float(words: &mut [i64], at: usize, value: i64) {
+    let words = &mut words[at..at + SUM_WORDS];
+    let mut sum = sum_of(words);
+    sum.add(float(value));
+    write(sum, words);
 }

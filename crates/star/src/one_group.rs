@@ -3,8 +3,11 @@
 //! The values of a vector are combined in registers and added to the group once. Rows of several
 //! groups go through memory one by one, where each addition waits for the last one.
 
+use crate::floats::{sum_of, write};
 use crate::groups::{Words, add_wide};
 use crate::plan::MeasureKind;
+use tierloom_kernels::sums::sum_floats;
+use tierloom_kernels::words::keep_or;
 
 /// Number of accumulators in registers, which do not wait for one another.
 const LANES: usize = 8;
@@ -16,6 +19,11 @@ pub(crate) fn add(words: &mut [i64], place: Words, kind: MeasureKind, values: &[
         MeasureKind::Count => *word += values.len() as i64,
         MeasureKind::Min => *word = (*word).min(fold(values, i64::MAX, i64::min)),
         MeasureKind::Max => *word = (*word).max(fold(values, i64::MIN, i64::max)),
+        MeasureKind::FloatSum => {
+            let mut sum = sum_of(&words[place.at..]);
+            sum.join(sum_floats(values));
+            write(sum, &mut words[place.at..]);
+        }
         MeasureKind::Sum if place.wide => add_wide(words, place.at, wide_sum(values)),
         MeasureKind::Sum => *word = word.wrapping_add(fold(values, 0, i64::wrapping_add)),
     }
@@ -40,13 +48,11 @@ pub(crate) fn add_counting(
             words[place.at] += number;
             return;
         }
-        MeasureKind::Sum => 0,
+        MeasureKind::Sum | MeasureKind::FloatSum => 0,
         MeasureKind::Min => i64::MAX,
         MeasureKind::Max => i64::MIN,
     };
-    for (value, counts) in values.iter_mut().zip(counts) {
-        *value = if *counts { *value } else { none };
-    }
+    keep_or(values, counts, none);
     add(words, place, kind, values);
 }
 

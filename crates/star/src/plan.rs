@@ -101,26 +101,14 @@ pub struct GroupPart {
 pub enum MeasureKind {
     /// The sum of the values that are not NULL.
     Sum,
+    /// The sum of floats that are not NULL; their bits are the values.
+    FloatSum,
     /// The number of rows that count.
     Count,
     /// The smallest value that is not NULL.
     Min,
     /// The largest value that is not NULL.
     Max,
-}
-
-/// What the values of a sum are divided by.
-///
-/// A row adds the 64-bit float nearest to its quotient, times a power of two, as an integer. Sums
-/// of such integers do not depend on the order of the rows, as sums of floats do.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Divisor {
-    /// The divisor; the run ends with [`PlanError::DividedByZero`] where it is 0 in a row that
-    /// counts.
-    pub expr: Expr,
-    /// The quotients are multiplied by 2 to the power of this, and rounded towards 0. Their sum
-    /// then has to fit 127 bits, and each of them divided by 2^63 has to fit 62.
-    pub shift: u32,
 }
 
 /// An aggregate of each group.
@@ -130,8 +118,9 @@ pub struct Measure {
     pub kind: MeasureKind,
     /// The values to combine; ignored for counts.
     pub expr: Expr,
-    /// What the values are divided by before they are added, in a sum that is kept in 128 bits.
-    pub divisor: Option<Divisor>,
+    /// What the values of a sum of floats are multiplied by. Nothing is lost of the products, as
+    /// sums of squares need it.
+    pub factor: Option<Expr>,
     /// Columns whose code 0 is NULL; a row with NULL in any of them does not count.
     pub nulls: Vec<usize>,
     /// Conditions that a row must fulfil to count: none of them is 0.
@@ -146,10 +135,9 @@ impl Measure {
         !self.nulls.is_empty() || !self.when.is_empty()
     }
 
-    /// Its conditions, values and divisor.
+    /// Its conditions, values and factor.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
-        let divisor = self.divisor.iter().map(|divisor| &divisor.expr);
-        self.when.iter().chain([&self.expr]).chain(divisor)
+        self.when.iter().chain([&self.expr]).chain(&self.factor)
     }
 
     /// The columns that it reads.
@@ -158,7 +146,7 @@ impl Measure {
             MeasureKind::Count => Vec::new(),
             _ => self.expr.columns(),
         };
-        columns.extend(self.divisor.iter().flat_map(|by| by.expr.columns()));
+        columns.extend(self.factor.iter().flat_map(Expr::columns));
         columns.extend(&self.nulls);
         columns.extend(self.when.iter().flat_map(Expr::columns));
         columns
@@ -216,10 +204,6 @@ pub enum PlanError {
         /// The limit, in bytes.
         most_bytes: u64,
     },
-    /// A divisor is 0.
-    ///
-    /// This is found while rows are read.
-    DividedByZero,
     /// Group tables of different plans cannot be merged.
     DifferentPlans,
 }
@@ -246,7 +230,6 @@ impl std::fmt::Display for PlanError {
                 f,
                 "the accumulators of all groups take more than {most_bytes} bytes"
             ),
-            PlanError::DividedByZero => write!(f, "a divisor is 0"),
             PlanError::DifferentPlans => write!(f, "accumulators of different plans were met"),
         }
     }
@@ -260,10 +243,10 @@ impl StarPlan {
         let measures = self.measures.iter();
         let measures = measures.flat_map(|m| m.when.iter().chain([&m.expr]));
         let expressions = self.conditions.iter().chain(measures).map(Expr::depth);
-        let divisors = self.measures.iter().filter_map(|m| m.divisor.as_ref());
-        // The first buffer has the values that are divided.
-        let divisors = divisors.map(|divisor| 1 + divisor.expr.depth());
-        expressions.chain(divisors).max().unwrap_or(1)
+        let factors = self.measures.iter().filter_map(|m| m.factor.as_ref());
+        // The first buffer has the values that are multiplied.
+        let factors = factors.map(|factor| 1 + factor.depth());
+        expressions.chain(factors).max().unwrap_or(1)
     }
 
     /// Checks that the maps contain only ordinals that their parts have; otherwise different groups

@@ -7,16 +7,16 @@
 use crate::Expr;
 use crate::cost::{MAX_DENSE, Order, best_order};
 use crate::groups::Groups;
-use crate::many_groups::{add_counting_row, add_rows};
-use crate::one_group;
-use crate::plan::{Divisor, GroupMap, Measure, MeasureKind, PlanError, StarPlan, Test};
-use crate::quotients::add_quotients;
+use crate::inputs::{Inputs, WordColumn};
+use crate::plan::{GroupMap, Measure, PlanError, StarPlan, Test};
+use crate::runs::Run;
 use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes};
 use tierloom_kernels::select::{
     CHUNK_ROWS, CodeTest, DenseTest, Mask, Selection, VECTOR_ROWS, filter_all, prefetch_all,
 };
+use tierloom_kernels::words::not_zero;
 
 /// Number of rows that a worker takes at a time.
 pub const MORSEL_ROWS: usize = 16 * VECTOR_ROWS;
@@ -26,6 +26,10 @@ const MORSELS_PER_ORDER: u64 = 16;
 
 /// Maps larger than this, in bytes, are prefetched.
 const FAR_MAP_BYTES: usize = 512 << 10;
+
+/// Rows of a vector whose expressions are computed together, so that their values stay in the
+/// caches of first level.
+const BLOCK_ROWS: usize = VECTOR_ROWS / 4;
 
 /// Late columns are prefetched if at most one row of this many is left.
 const SPARSE_ONE_IN: usize = 8;
@@ -47,12 +51,32 @@ struct Vector {
     count: usize,
 }
 
+/// The columns of the rows that a worker reads.
+#[derive(Clone, Copy)]
+pub struct Columns<'a> {
+    /// The codes of each column; anything for a column of words.
+    pub codes: &'a [Codes<'a>],
+    /// The words of columns that have no codes, by column; may be shorter.
+    pub words: &'a [Option<WordColumn<'a>>],
+}
+
+impl<'a> Columns<'a> {
+    /// Columns that are all coded.
+    pub fn of_codes(codes: &'a [Codes<'a>]) -> Self {
+        Columns { codes, words: &[] }
+    }
+
+    fn words(&self, column: usize) -> Option<&WordColumn<'a>> {
+        self.words.get(column)?.as_ref()
+    }
+}
+
 /// Runs a plan over morsels.
 ///
 /// All memory is allocated when the worker is created, except that hashed groups grow.
 pub struct Worker {
-    plan: Arc<StarPlan>,
-    groups: Groups,
+    pub(crate) plan: Arc<StarPlan>,
+    pub(crate) groups: Groups,
     order: Order,
     stats: Vec<FilterStats>,
     /// Counts of the conditions on several columns.
@@ -70,23 +94,31 @@ pub struct Worker {
     used: Vec<usize>,
     /// Those of `used` that no dense test has brought into the caches.
     late: Vec<usize>,
-    /// Codes of the rows that are left, by column; `loaded` says which are valid for the current
-    /// vector.
-    codes: Vec<Vec<u32>>,
+    /// What is read for the rows that are left; `loaded` says which columns are valid for the
+    /// current vector.
+    pub(crate) inputs: Inputs,
     loaded: Vec<bool>,
     /// The columns that each measure reads.
-    inputs: Vec<Vec<usize>>,
+    read: Vec<Vec<usize>>,
     /// The first measure with the same expression as each.
-    alike: Vec<usize>,
-    /// The measure in `alike` whose expression has been computed last for the current vector.
-    computed: Option<usize>,
+    pub(crate) alike: Vec<usize>,
+    /// The first measure that counts the same rows as each.
+    pub(crate) same_rows: Vec<usize>,
+    /// The measure in `same_rows` whose rows have been found last for the current block.
+    pub(crate) found: Option<usize>,
+    /// The measure in `alike` whose expression has been computed last for the current block.
+    pub(crate) computed: Option<usize>,
     /// The columns that each condition reads.
     asked: Vec<Vec<usize>>,
-    keys: Vec<u64>,
-    offsets: Vec<u32>,
-    values: Vec<Vec<i64>>,
+    /// The columns that are read after each condition, or have been for it and are used again.
+    needed: Vec<Vec<bool>>,
+    pub(crate) keys: Vec<u64>,
+    pub(crate) offsets: Vec<u32>,
+    /// The current block, by the groups of its rows.
+    pub(crate) runs: Vec<Run>,
+    pub(crate) values: Vec<Vec<i64>>,
     /// Rows that count for a measure that leaves out some.
-    counts: Vec<bool>,
+    pub(crate) counts: Vec<bool>,
 }
 
 impl Worker {
@@ -103,14 +135,24 @@ impl Worker {
         for column in plan.groups.iter().map(|g| g.column) {
             used[column] = true;
         }
-        let inputs: Vec<Vec<usize>> = plan.measures.iter().map(Measure::columns).collect();
+        let read: Vec<Vec<usize>> = plan.measures.iter().map(Measure::columns).collect();
         let asked: Vec<Vec<usize>> = plan.conditions.iter().map(Expr::columns).collect();
-        for column in inputs.iter().chain(&asked).flatten() {
+        let with_spans = |used: &mut Vec<bool>| {
+            for (at, spans) in plan.spans.iter().enumerate() {
+                used[spans.column] |= used[plan.columns + at];
+            }
+        };
+        for column in read.iter().flatten() {
             used[*column] = true;
         }
-        for (at, spans) in plan.spans.iter().enumerate() {
-            used[spans.column] |= used[plan.columns + at];
+        let mut needed = Vec::new();
+        for condition in asked.iter().rev() {
+            with_spans(&mut used);
+            needed.push(used.clone());
+            condition.iter().for_each(|column| used[*column] = true);
         }
+        needed.reverse();
+        with_spans(&mut used);
         let mut worker = Worker {
             groups: Groups::new(&plan, combinations),
             order: best_order(&plan.filters, widths, &shares),
@@ -124,20 +166,23 @@ impl Worker {
             pending: None,
             used: (0..plan.columns).filter(|c| used[*c]).collect(),
             late: Vec::with_capacity(plan.columns),
-            codes: used
-                .iter()
-                .map(|used| vec![0; if *used { VECTOR_ROWS } else { 0 }])
-                .collect(),
+            inputs: Inputs::new(&used),
             loaded: vec![false; used.len()],
-            inputs,
+            read,
             alike: (0..plan.measures.len())
                 .map(|index| alike(&plan.measures, index))
                 .collect(),
+            same_rows: (0..plan.measures.len())
+                .map(|index| same_rows(&plan.measures, index))
+                .collect(),
+            found: None,
             computed: None,
             asked,
+            needed,
             keys: vec![0; VECTOR_ROWS],
             offsets: vec![0; VECTOR_ROWS],
-            values: vec![vec![0; VECTOR_ROWS]; depth],
+            runs: Vec::new(),
+            values: vec![vec![0; BLOCK_ROWS]; depth],
             counts: vec![false; VECTOR_ROWS],
             plan,
         };
@@ -152,10 +197,11 @@ impl Worker {
     ///
     /// # Panics
     /// If a column that the plan uses does not have these rows.
-    pub fn morsel(&mut self, columns: &[Codes<'_>], rows: Range<usize>) -> Result<(), PlanError> {
+    pub fn morsel(&mut self, columns: Columns<'_>, rows: Range<usize>) -> Result<(), PlanError> {
+        let columns = &columns;
         // The first choice uses estimates, so it is corrected after the first morsel.
         if self.morsels % MORSELS_PER_ORDER == 1 && self.plan.filters.len() > 1 {
-            self.reorder(columns);
+            self.reorder(columns.codes);
         }
         self.morsels += 1;
         let plan = Arc::clone(&self.plan);
@@ -169,7 +215,7 @@ impl Worker {
                 },
                 Test::Set(set) => CodeTest::Set(set),
             };
-            let codes = columns[filter.column];
+            let codes = columns.codes[filter.column];
             *slot = DenseTest { codes, test };
         }
         let tests = &tests[..self.order.dense().len()];
@@ -259,7 +305,7 @@ impl Worker {
     /// At the same time it prefetches the late columns of the previous vector.
     fn survivors(
         &mut self,
-        columns: &[Codes<'_>],
+        columns: &Columns<'_>,
         tests: &[DenseTest<'_>],
         start: usize,
         rows: usize,
@@ -274,7 +320,10 @@ impl Worker {
             let Some(vector) = pending else { return };
             for column in late {
                 let parts = VECTOR_ROWS / CHUNK_ROWS;
-                before.prefetch(&columns[*column], vector.start, chunk, parts);
+                match columns.words(*column) {
+                    Some(of) => before.prefetch_words(of.words, vector.start, chunk, parts),
+                    None => before.prefetch(&columns.codes[*column], vector.start, chunk, parts),
+                }
             }
         };
         filter_all(tests, start, rows, &mut self.mask, &mut passed, ask);
@@ -291,7 +340,7 @@ impl Worker {
         let plan = &self.plan;
         for &index in self.order.sparse() {
             let filter = &plan.filters[index];
-            let codes = &columns[filter.column];
+            let codes = &columns.codes[filter.column];
             match &filter.test {
                 Test::Range { low, high } => self.selection.keep_range(codes, start, (*low, *high)),
                 Test::Set(set) => self.selection.keep_set(codes, start, set),
@@ -309,35 +358,35 @@ impl Worker {
     }
 
     /// Adds the selected rows of a vector to their groups. Its selection vector is in `before`.
-    fn aggregate(&mut self, columns: &[Codes<'_>], vector: Vector) -> Result<(), PlanError> {
+    fn aggregate(&mut self, columns: &Columns<'_>, vector: Vector) -> Result<(), PlanError> {
         self.loaded.fill(false);
-        self.computed = None;
         let plan = Arc::clone(&self.plan);
-        let Vector { start, count, rows } = self.fulfilling(columns, &plan.conditions, vector);
+        let vector = self.fulfilling(columns, &plan.conditions, vector);
+        let count = vector.count;
         self.counted.rows_out += count as u64;
         if count == 0 {
             return Ok(());
         }
-        let all = count == rows;
         for part in &plan.groups {
-            self.load(columns, start, part.column, count, all);
+            self.load(columns, vector, part.column);
         }
         // Without groups, all rows use the one slot at the initial value of `offsets`.
         if !plan.groups.is_empty() {
             self.find_slots(count)?;
         }
-        self.count_rows(count);
-        for (index, measure) in plan.measures.iter().enumerate() {
-            if self.groups.layout().measures[index].is_rows() {
-                continue;
+        for index in 0..plan.measures.len() {
+            for at in 0..self.read[index].len() {
+                self.load(columns, vector, self.read[index][at]);
             }
-            for at in 0..self.inputs[index].len() {
-                let column = self.inputs[index][at];
-                self.load(columns, start, column, count, all);
-            }
-            match &measure.divisor {
-                None => self.accumulate(index, measure, count),
-                Some(divisor) => self.accumulate_quotients(index, measure, divisor, count)?,
+        }
+        for start in (0..count).step_by(BLOCK_ROWS) {
+            (self.computed, self.found) = (None, None);
+            let rows = start..count.min(start + BLOCK_ROWS);
+            self.count_rows(rows.clone());
+            for (index, measure) in plan.measures.iter().enumerate() {
+                if !self.groups.layout().measures[index].is_rows() {
+                    self.accumulate(index, measure, rows.clone());
+                }
             }
         }
         Ok(())
@@ -346,32 +395,30 @@ impl Worker {
     /// Leaves out rows of the vector in `before` for which a condition is 0.
     fn fulfilling(
         &mut self,
-        columns: &[Codes<'_>],
+        columns: &Columns<'_>,
         conditions: &[Expr],
         mut vector: Vector,
     ) -> Vector {
         for (index, condition) in conditions.iter().enumerate() {
             let count = vector.count;
-            let all = count == vector.rows;
             for at in 0..self.asked[index].len() {
-                let column = self.asked[index][at];
-                self.load(columns, vector.start, column, count, all);
+                self.load(columns, vector, self.asked[index][at]);
             }
-            condition.evaluate(&self.codes, count, &mut self.values);
-            let holds = &self.values[0][..count];
-            self.before.keep_where(|row| holds[row] != 0);
-            vector.count = self.before.count();
+            for start in (0..count).step_by(BLOCK_ROWS) {
+                let rows = start..count.min(start + BLOCK_ROWS);
+                condition.evaluate(&self.inputs, rows.clone(), &mut self.values);
+                not_zero(&self.values[0][..rows.len()], &mut self.counts[rows], false);
+            }
+            let holds = &self.counts[..count];
+            vector.count = holds.iter().map(|holds| usize::from(*holds)).sum();
             self.conditions[index].rows_in += count as u64;
             self.conditions[index].rows_out += vector.count as u64;
-            if vector.count == count {
-                continue;
-            }
-            let loaded = self.codes.iter_mut().zip(&self.loaded);
-            for (codes, _) in loaded.filter(|(_, loaded)| **loaded) {
-                let mut kept = 0;
-                for (row, holds) in holds.iter().enumerate() {
-                    codes[kept] = codes[row];
-                    kept += usize::from(*holds != 0);
+            if (1..count).contains(&vector.count) && self.needed[index].contains(&true) {
+                self.before.keep_where(|row| holds[row]);
+                for (column, needed) in self.needed[index].iter().enumerate() {
+                    if *needed && self.loaded[column] {
+                        self.inputs.keep(column, holds);
+                    }
                 }
             }
             if vector.count == 0 {
@@ -381,32 +428,33 @@ impl Worker {
         vector
     }
 
-    fn load(
-        &mut self,
-        columns: &[Codes<'_>],
-        start: usize,
-        column: usize,
-        count: usize,
-        all: bool,
-    ) {
+    /// Reads a column of the rows of `vector` that are left, unless that has been done.
+    fn load(&mut self, columns: &Columns<'_>, vector: Vector, column: usize) {
         if self.loaded[column] {
             return;
         }
         self.loaded[column] = true;
+        let count = vector.count;
         if let Some(at) = column.checked_sub(self.plan.columns) {
             let plan = Arc::clone(&self.plan);
             let spans = &plan.spans[at];
-            self.load(columns, start, spans.column, count, all);
+            self.load(columns, vector, spans.column);
             // Those that are computed come after those that are read.
-            let (read, computed) = self.codes.split_at_mut(column);
-            spans.divide(&read[spans.column][..count], &mut computed[0][..count]);
+            let (read, computed) = self.inputs.codes.split_at_mut(column);
+            let words = &self.inputs.words[spans.column];
+            let words = &words[..count.min(words.len())];
+            let codes = &read[spans.column][..count];
+            spans.divide(codes, words, &mut computed[0][..count]);
             return;
         }
-        let out = &mut self.codes[column];
-        if all {
-            columns[column].unpack(start..start + count, &mut out[..count]);
-        } else {
-            self.before.gather(&columns[column], start, out);
+        let selected = (count < vector.rows).then_some(&*self.before);
+        let at = (vector.start, count);
+        match columns.words(column) {
+            Some(words) => self.inputs.load_words(column, words, at, selected),
+            None => {
+                let codes = &columns.codes[column];
+                self.inputs.load_codes(column, codes, at, selected);
+            }
         }
     }
 
@@ -414,7 +462,7 @@ impl Worker {
         let keys = &mut self.keys[..count];
         keys.fill(0);
         for part in &self.plan.groups {
-            let codes = &self.codes[part.column][..count];
+            let codes = &self.inputs.codes[part.column][..count];
             let radix = part.count.max(1);
             match &part.map {
                 GroupMap::Code => add(keys, radix, codes.iter().map(|c| u64::from(*c))),
@@ -426,99 +474,18 @@ impl Worker {
         self.groups
             .offsets(&self.keys[..count], &mut self.offsets[..count])
     }
-
-    fn count_rows(&mut self, count: usize) {
-        if self.plan.groups.is_empty() {
-            let at = self.offsets[0] as usize;
-            self.groups.words_mut()[at] += count as i64;
-            return;
-        }
-        let words = self.groups.words_mut();
-        for offset in &self.offsets[..count] {
-            words[*offset as usize] += 1;
-        }
-    }
-
-    /// Finds the rows that count for a measure.
-    fn find_counting(&mut self, measure: &Measure, count: usize) {
-        let counts = &mut self.counts[..count];
-        counts.fill(true);
-        for column in &measure.nulls {
-            let codes = counts.iter_mut().zip(&self.codes[*column]);
-            codes.for_each(|(counts, code)| *counts &= *code != 0);
-        }
-        for condition in &measure.when {
-            self.computed = None;
-            condition.evaluate(&self.codes, count, &mut self.values);
-            let values = counts.iter_mut().zip(&self.values[0]);
-            values.for_each(|(counts, value)| *counts &= *value != 0);
-        }
-    }
-
-    fn accumulate_quotients(
-        &mut self,
-        index: usize,
-        measure: &Measure,
-        divisor: &Divisor,
-        count: usize,
-    ) -> Result<(), PlanError> {
-        let leaves_out = measure.leaves_out_rows();
-        if leaves_out {
-            self.find_counting(measure, count);
-        }
-        self.computed = None;
-        measure.expr.evaluate(&self.codes, count, &mut self.values);
-        divisor
-            .expr
-            .evaluate(&self.codes, count, &mut self.values[1..]);
-        let place = self.groups.layout().measures[index];
-        let words = self.groups.words_mut();
-        let one_group = self.plan.groups.is_empty();
-        let (offsets, counts) = (&self.offsets, &self.counts);
-        let values = (&self.values[0][..count], &self.values[1][..count]);
-        let group = |row: usize| match leaves_out && !counts[row] {
-            true => None,
-            false => Some(offsets[if one_group { 0 } else { row }]),
-        };
-        add_quotients(words, place, divisor.shift, values, one_group, group)
-    }
-
-    fn accumulate(&mut self, index: usize, measure: &Measure, count: usize) {
-        let leaves_out = measure.leaves_out_rows();
-        if leaves_out {
-            self.find_counting(measure, count);
-        }
-        // Counts ignore their expression.
-        let alike = Some(self.alike[index]);
-        if measure.kind != MeasureKind::Count && self.computed != alike {
-            measure.expr.evaluate(&self.codes, count, &mut self.values);
-            self.computed = alike;
-        }
-        let place = self.groups.layout().measures[index];
-        let values = &mut self.values[0][..count];
-        let words = self.groups.words_mut();
-        match (self.plan.groups.is_empty(), leaves_out) {
-            (true, false) => one_group::add(words, place, measure.kind, values),
-            (true, true) => {
-                // They have to be computed anew for the next measure.
-                self.computed = None;
-                let counts = &self.counts[..count];
-                one_group::add_counting(words, place, measure.kind, values, counts);
-            }
-            (false, false) => add_rows(words, place, measure.kind, &self.offsets, values),
-            (false, true) => {
-                let rows = self.offsets.iter().zip(values).zip(&self.counts);
-                for ((offset, value), _) in rows.filter(|(_, counts)| **counts) {
-                    add_counting_row(words, place, measure.kind, *offset as usize, *value);
-                }
-            }
-        }
-    }
 }
 
 /// The first measure with the same expression as the one at `index`.
 fn alike(measures: &[Measure], index: usize) -> usize {
     let same = |m: &Measure| m.expr == measures[index].expr;
+    measures.iter().position(same).unwrap_or(index)
+}
+
+/// The first measure that counts the same rows as the one at `index`.
+fn same_rows(measures: &[Measure], index: usize) -> usize {
+    let one = &measures[index];
+    let same = |m: &Measure| m.nulls == one.nulls && m.when == one.when;
     measures.iter().position(same).unwrap_or(index)
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes, pack};
 use tierloom_kernels::select::CodeSet;
 use tierloom_star::{
-    CodeValues, ColumnFilter, Divisor, Expr, GroupMap, GroupPart, Groups, MORSEL_ROWS, Measure,
-    MeasureKind, PlanError, Spans, StarPlan, Test, Worker,
+    CodeValues, ColumnFilter, Columns, Expr, GroupMap, GroupPart, Groups, MORSEL_ROWS, Measure,
+    MeasureKind, PlanError, SpanParts, Spans, StarPlan, Test, Worker,
 };
 
 struct Column {
@@ -70,6 +70,7 @@ fn value(expr: &Expr, columns: &[Column], row: usize) -> i128 {
             };
             value(taken, columns, row)
         }
+        other => unreachable!("no codes: {other:?}"),
     }
 }
 
@@ -109,7 +110,9 @@ fn by_rows(plan: &StarPlan, columns: &[Column], rows: usize) -> Answer {
             match measure.kind {
                 MeasureKind::Count => *slot = Some(slot.unwrap_or(0) + i128::from(!null)),
                 _ if null => {}
-                MeasureKind::Sum => *slot = Some(slot.unwrap_or(0) + new),
+                MeasureKind::Sum | MeasureKind::FloatSum => {
+                    *slot = Some(slot.unwrap_or(0) + new);
+                }
                 MeasureKind::Min => *slot = Some(slot.map_or(new, |old| old.min(new))),
                 MeasureKind::Max => *slot = Some(slot.map_or(new, |old| old.max(new))),
             }
@@ -130,7 +133,9 @@ fn fused(plan: StarPlan, columns: &[Column], rows: usize, workers: usize) -> Ans
         .collect();
     for (index, start) in (0..rows).step_by(MORSEL_ROWS).enumerate() {
         let rows = start..rows.min(start + MORSEL_ROWS);
-        team[index % workers].morsel(&codes, rows).unwrap();
+        team[index % workers]
+            .morsel(Columns::of_codes(&codes), rows)
+            .unwrap();
     }
     let team: Vec<Groups> = team.into_iter().map(Worker::into_groups).collect();
     let mut in_parts = Vec::new();
@@ -163,9 +168,12 @@ fn some_codes(codes: u64, keep: u64) -> Arc<CodeSet> {
 
 /// The number of the span of `code`.
 fn span_of(spans: &Spans, code: u32) -> u32 {
+    let SpanParts::Codes { offset, length } = spans.parts else {
+        unreachable!("spans of codes");
+    };
     let first = u32::from(spans.nullable);
     match code.checked_sub(first) {
-        Some(code) => (code + spans.offset) / spans.length + first,
+        Some(code) => (code + offset) / length + first,
         None => 0,
     }
 }
@@ -190,7 +198,7 @@ proptest! {
         let mut columns: Vec<Column> = maxima.iter().enumerate().map(|(i, max)| Column::new(rows, *max, seed.wrapping_add(i as u64))).collect();
         // The last column is computed from another one.
         let (column, nullable_spans, length, offset) = spans;
-        let spans = Spans { column, nullable: nullable_spans, offset: offset % length, length };
+        let spans = Spans { column, nullable: nullable_spans, parts: SpanParts::Codes { offset: offset % length, length } };
         let codes: Vec<u32> = columns[column].codes.iter().map(|code| span_of(&spans, *code)).collect();
         let mut maxima = maxima;
         maxima.push(span_of(&spans, maxima[column]).max(1));
@@ -239,14 +247,14 @@ proptest! {
         let product = || code(1, -100) * (Expr::Constant(10) - code(0, 0));
         // Values of one expression are computed once for measures that follow each other.
         let mut measures = vec![
-            Measure { kind: MeasureKind::Max, expr: product(), divisor: None, nulls: vec![], when: vec![], wide: false },
-            Measure { kind: MeasureKind::Min, expr: product(), divisor: None, nulls: nulls.clone(), when: vec![], wide: false },
-            Measure { kind: MeasureKind::Min, expr: product(), divisor: None, nulls: vec![], when: when.clone(), wide: false },
-            Measure { kind: MeasureKind::Sum, expr: product(), divisor: None, nulls: vec![], when: vec![], wide },
-            Measure { kind: MeasureKind::Sum, expr: code(1, -100) * (Expr::Constant(10) - code(0, 0)), divisor: None, nulls: nulls.clone(), when: when.clone(), wide },
-            Measure { kind: MeasureKind::Count, expr: Expr::Constant(0), divisor: None, nulls: nulls.clone(), when: when.clone(), wide: false },
-            Measure { kind: MeasureKind::Min, expr: Expr::Mapped { column: 2, values: table } + code(3, 5), divisor: None, nulls: vec![], when, wide: false },
-            Measure { kind: MeasureKind::Max, expr: code(3, -7), divisor: None, nulls, when: vec![], wide: false },
+            Measure { kind: MeasureKind::Max, expr: product(), factor: None, nulls: vec![], when: vec![], wide: false },
+            Measure { kind: MeasureKind::Min, expr: product(), factor: None, nulls: nulls.clone(), when: vec![], wide: false },
+            Measure { kind: MeasureKind::Min, expr: product(), factor: None, nulls: vec![], when: when.clone(), wide: false },
+            Measure { kind: MeasureKind::Sum, expr: product(), factor: None, nulls: vec![], when: vec![], wide },
+            Measure { kind: MeasureKind::Sum, expr: code(1, -100) * (Expr::Constant(10) - code(0, 0)), factor: None, nulls: nulls.clone(), when: when.clone(), wide },
+            Measure { kind: MeasureKind::Count, expr: Expr::Constant(0), factor: None, nulls: nulls.clone(), when: when.clone(), wide: false },
+            Measure { kind: MeasureKind::Min, expr: Expr::Mapped { column: 2, values: table } + code(3, 5), factor: None, nulls: vec![], when, wide: false },
+            Measure { kind: MeasureKind::Max, expr: code(3, -7), factor: None, nulls, when: vec![], wide: false },
         ];
         measures.rotate_left(turned);
         let plan = StarPlan { filters, conditions, groups, measures, columns: 4, spans: vec![spans], rows: rows as u64, ..StarPlan::default() };
@@ -272,7 +280,7 @@ fn sums_that_leave_64_bits_are_right_when_kept_wide() {
             Measure {
                 kind: MeasureKind::Sum,
                 expr: big.clone(),
-                divisor: None,
+                factor: None,
                 nulls: vec![],
                 when: vec![],
                 wide: true,
@@ -280,7 +288,7 @@ fn sums_that_leave_64_bits_are_right_when_kept_wide() {
             Measure {
                 kind: MeasureKind::Sum,
                 expr: Expr::Constant(0) - big,
-                divisor: None,
+                factor: None,
                 nulls: vec![],
                 when: vec![],
                 wide: true,
@@ -292,71 +300,6 @@ fn sums_that_leave_64_bits_are_right_when_kept_wide() {
     let answer = fused(plan, &columns, 10_000, 3);
     let sum = i128::from(i64::MAX / 2) * 10_000;
     assert_eq!(answer[&0].1, [Some(sum), Some(-sum)]);
-}
-
-#[test]
-fn quotients_are_added_as_integers_in_any_order_and_a_divisor_of_0_ends_the_run() {
-    let columns = [
-        Column::new(9_000, 200, 5),
-        Column::new(9_000, 3_000, 6),
-        Column::new(9_000, 3, 7),
-    ];
-    let code = |column, base| Expr::Code { column, base };
-    let plan = |base, grouped: bool, leaves_out: bool| StarPlan {
-        groups: match grouped {
-            true => vec![GroupPart {
-                column: 2,
-                map: GroupMap::Code,
-                count: 4,
-            }],
-            false => vec![],
-        },
-        measures: vec![Measure {
-            kind: MeasureKind::Sum,
-            expr: code(0, -100),
-            divisor: Some(Divisor {
-                expr: code(1, base),
-                shift: 90,
-            }),
-            nulls: if leaves_out { vec![1] } else { vec![] },
-            when: vec![],
-            wide: true,
-        }],
-        columns: 3,
-        ..StarPlan::default()
-    };
-    for (grouped, leaves_out) in [(false, false), (true, false), (false, true), (true, true)] {
-        // Code 0 does not count where rows are left out, and would be divided by 0.
-        let base = i64::from(!leaves_out);
-        let mut expected: BTreeMap<u64, i128> = BTreeMap::new();
-        for row in 0..9_000 {
-            let [a, b, group] = [0, 1, 2].map(|column: usize| columns[column].codes[row]);
-            if leaves_out && b == 0 {
-                continue;
-            }
-            let quotient = (f64::from(a) - 100.0) / (f64::from(b) + base as f64);
-            let group = if grouped { u64::from(group) } else { 0 };
-            // Exact: a double of this size has no digits below 2^-90.
-            *expected.entry(group).or_default() += (quotient * 2_f64.powi(90)) as i128;
-        }
-        for workers in [1, 3] {
-            let answer = fused(plan(base, grouped, leaves_out), &columns, 9_000, workers);
-            let sums = answer
-                .into_iter()
-                .map(|(key, (_, values))| (key, values[0].unwrap()));
-            assert_eq!(sums.collect::<BTreeMap<_, _>>(), expected);
-        }
-    }
-    let codes: Vec<Codes<'_>> = columns
-        .iter()
-        .map(|c| Codes::new(&c.bytes, c.width, 9_000).unwrap())
-        .collect();
-    let widths: Vec<CodeWidth> = codes.iter().map(Codes::width).collect();
-    let mut worker = Worker::new(Arc::new(plan(0, false, false)), &widths).unwrap();
-    assert_eq!(
-        worker.morsel(&codes, 0..9_000),
-        Err(PlanError::DividedByZero)
-    );
 }
 
 #[test]
@@ -389,7 +332,7 @@ fn by_code(codes: u64, rows: u64) -> StarPlan {
         measures: vec![Measure {
             kind: MeasureKind::Sum,
             expr: Expr::Code { column: 0, base: 0 },
-            divisor: None,
+            factor: None,
             nulls: vec![],
             when: vec![],
             wide: false,
@@ -413,13 +356,15 @@ fn groups_beyond_what_may_be_kept_are_an_error_and_never_share_accumulators() {
     });
     assert_eq!(plan.dense_bytes(), Ok(None));
     let mut worker = Worker::new(Arc::clone(&plan), &[column.width]).unwrap();
-    let refused = worker.morsel(&codes, 0..MORSEL_ROWS);
+    let refused = worker.morsel(Columns::of_codes(&codes), 0..MORSEL_ROWS);
     let most_bytes = 16_000;
     assert_eq!(refused, Err(PlanError::TooManyAccumulators { most_bytes }));
     // Each alone has room for its groups, but both together do not.
     let mut team = (0..2).map(|part| {
         let mut worker = Worker::new(Arc::clone(&plan), &[column.width]).unwrap();
-        worker.morsel(&codes, part * 800..(part + 1) * 800).unwrap();
+        worker
+            .morsel(Columns::of_codes(&codes), part * 800..(part + 1) * 800)
+            .unwrap();
         assert_eq!(worker.counted().rows_out, 800);
         worker.into_groups()
     });

@@ -6,10 +6,12 @@
 mod facts;
 mod rank_zones;
 mod values;
+mod words;
 
 pub use facts::ColumnFacts;
 pub(crate) use values::view;
 use values::{Values, has_view};
+pub(crate) use words::ColumnWords;
 
 use crate::EngineError;
 use crate::coded::{CodedColumn, Domain, Unit, zones_of};
@@ -448,6 +450,25 @@ impl PlacedColumn {
                 column.decode_at(start, positions)
             }
         }
+    }
+
+    /// The words of a column that is not coded; `None` if it is, or its values are none. Of a table
+    /// in a pool, the bytes of rows have to be checked before they are used.
+    ///
+    /// # Errors
+    /// [`EngineError::Pool`] for validity bits that are not those that were sealed.
+    pub(crate) fn words(&self) -> Result<Option<ColumnWords>, EngineError> {
+        match &self.store {
+            Store::Plain { values, .. } if ColumnWords::has(values.data_type()) => {
+                Ok(ColumnWords::of(values.rows(0..0)?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether it has words.
+    pub(crate) fn has_words(&self) -> bool {
+        matches!(&self.store, Store::Plain { values, .. } if ColumnWords::has(values.data_type()))
     }
 
     /// All rows of a column that is not coded, as they are stored.

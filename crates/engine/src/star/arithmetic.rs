@@ -12,9 +12,9 @@ use super::flags::in_set;
 use super::integers::integers;
 use super::lower::{Lowered, columns_of};
 use super::typed::{
-    FloatForm, Typed, chosen, digits_of, digits_of_time, is_exact, rescaled, scale,
+    Float, FloatForm, Typed, chosen, digits_of, digits_of_time, is_exact, rescaled, scale,
 };
-use super::universe::{Listing, fact_column, over_dimension};
+use super::universe::{Listing, bounds_of_words, fact_column, over_dimension, placed_column};
 use crate::calendar::part_of;
 use crate::coded::Unit;
 use arrow::array::Array;
@@ -25,7 +25,7 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, Literal, NegativeExpr,
 };
 use datafusion::physical_plan::PhysicalExpr;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use tierloom_star::{CodeValues, Expr, Interval, Spans};
 
@@ -36,6 +36,8 @@ pub(super) struct Arithmetic<'a> {
     dimensions: &'a [LoadedDimension],
     /// Spans of codes that expressions ask for.
     pub spans: RefCell<Vec<Spans>>,
+    /// Whether computed floats are rounded after each step.
+    pub rounds: Cell<bool>,
 }
 
 /// The table whose codes decide what an expression is.
@@ -54,11 +56,18 @@ impl<'a> Arithmetic<'a> {
             lowered,
             dimensions,
             spans: RefCell::default(),
+            rounds: Cell::new(false),
         }
     }
 
     pub fn interval(&self, expr: &Expr) -> Result<Interval, NotFused> {
         let max_code = |column: usize| {
+            // Those of words say which are NULL.
+            if column < self.lowered.fact_columns.len()
+                && placed_column(self.lowered, column).has_words()
+            {
+                return 1;
+            }
             let count =
                 fact_column(self.lowered, column).map_or(u64::MAX, |f| f.coded.code_count());
             u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX)
@@ -96,18 +105,19 @@ impl<'a> Arithmetic<'a> {
             self.rescaled_to(cast.expr(), &data_type)
         } else if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
             let inner = self.typed(negative.arg())?;
+            if data_type == DataType::Float64 {
+                return self.negative(inner);
+            }
             let minus = Expr::Constant(0) - inner.expr.clone();
-            let minus = self.checked(minus, &data_type)?.null_with(&[&inner]);
-            // The negative of 0 is -0 as a float, which no integer stands for.
-            let minus = minus.with_form(inner.float.map(FloatForm::rounded));
-            Ok(Typed {
-                divisor: inner.divisor,
-                ..minus
-            })
+            Ok(self.checked(minus, &data_type)?.null_with(&[&inner]))
         } else if let Some(case) = expr.downcast_ref::<CaseExpr>() {
             self.case(case, &data_type)
         } else if let Some(times) = seconds_of(expr) {
             self.typed(times)?.in_seconds()
+        } else if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>()
+            && data_type == DataType::Float64
+        {
+            self.float_function(call)
         } else {
             NotFused::because(format!("{expr} is not integer arithmetic"))
         };
@@ -116,6 +126,9 @@ impl<'a> Arithmetic<'a> {
     }
 
     fn fact_column(&self, column: usize, data_type: DataType) -> Result<Typed, NotFused> {
+        if let Some(words) = words_of(self.lowered, column) {
+            return Ok(words);
+        }
         let fact = fact_column(self.lowered, column)?;
         let nulls = fact
             .coded
@@ -137,7 +150,8 @@ impl<'a> Arithmetic<'a> {
                 (Expr::Code { column, base } * Expr::Constant(step), None)
             }
             Some((base, Unit::Decimal(digits))) => {
-                (Expr::Code { column, base }, Some(FloatForm::exact(digits)))
+                let form = FloatForm::exact(digits);
+                (Expr::Code { column, base }, Some(Float::Decimal(form)))
             }
             None => {
                 let Some(values) = fact.coded.listed()? else {
@@ -151,7 +165,8 @@ impl<'a> Arithmetic<'a> {
         };
         Ok(Typed {
             nulls,
-            ..Typed::always(expr, data_type).with_form(float)
+            float,
+            ..Typed::always(expr, data_type)
         })
     }
 
@@ -265,15 +280,20 @@ impl<'a> Arithmetic<'a> {
     fn table(&self, expr: &Arc<dyn PhysicalExpr>, data_type: DataType) -> Result<Typed, NotFused> {
         // Whether NULL is where the column itself is NULL, whose code is left out then.
         let mut is_own_null = false;
+        let is_float = data_type == DataType::Float64;
+        let of_dimension = is_float.then_some(Float::Bits { is_exact: true });
         let (column, values, valid, float) = match self.owner(expr)? {
             // In a dry run the dimension's values are not known; only the type is checked.
-            Owner::NotLoaded(_) if !(is_exact(&data_type) || data_type == DataType::Date32) => {
+            Owner::NotLoaded(_)
+                if !(is_exact(&data_type)
+                    || matches!(data_type, DataType::Date32 | DataType::Float64)) =>
+            {
                 return NotFused::because(format!("{expr} is of type {data_type}"));
             }
-            Owner::NotLoaded(column) => (column, CodeValues::from_iter([]), None, None),
+            Owner::NotLoaded(column) => (column, CodeValues::from_iter([]), None, of_dimension),
             Owner::Dimension(column, loaded, expr) => {
                 let (values, valid) = loaded.values(&expr)?;
-                (column, values, valid, None)
+                (column, values, valid, of_dimension)
             }
             Owner::Fact(listing) => {
                 let results = over_values(expr, listing.read, listing.values)?;
@@ -282,7 +302,10 @@ impl<'a> Arithmetic<'a> {
                 (listing.column, values.into_iter().collect(), valid, float)
             }
         };
-        let mut typed = Typed::always(Expr::Mapped { column, values }, data_type).with_form(float);
+        let mut typed = Typed {
+            float,
+            ..Typed::always(Expr::Mapped { column, values }, data_type)
+        };
         match valid {
             Some(_) if is_own_null => typed.nulls.push(column),
             Some(set) => typed.when.push(in_set(column, set)),
@@ -348,6 +371,23 @@ impl<'a> Arithmetic<'a> {
         }
         Ok(Typed::always(expr, data_type.clone()))
     }
+}
+
+/// A fact column that has no codes, but words.
+fn words_of(lowered: &Lowered, column: usize) -> Option<Typed> {
+    let placed = placed_column(lowered, column);
+    if !placed.has_words() {
+        return None;
+    }
+    // Bits of floats may be any.
+    let (low, high) = bounds_of_words(placed).unwrap_or((i64::MIN, i64::MAX));
+    let expr = Expr::Word { column, low, high };
+    let is_float = *placed.data_type() == DataType::Float64;
+    Some(Typed {
+        nulls: placed.nullable().then_some(column).into_iter().collect(),
+        float: is_float.then_some(Float::Bits { is_exact: true }),
+        ..Typed::always(expr, placed.data_type().clone())
+    })
 }
 
 /// The times of which `expr` gives the seconds.

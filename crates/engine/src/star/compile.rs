@@ -83,11 +83,17 @@ impl Compiled {
 /// Bytes of the lookup tables in `expr`.
 fn table_bytes(expr: &Expr) -> usize {
     match expr {
-        Expr::Constant(_) | Expr::Code { .. } => 0,
+        Expr::Constant(_) | Expr::Code { .. } | Expr::Word { .. } => 0,
         Expr::Mapped { values, .. } => values.size_bytes(),
         Expr::InSet { set, .. } => set.size_bytes(),
-        Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => table_bytes(a) + table_bytes(b),
-        Expr::Within { value, .. } => table_bytes(value),
+        Expr::Add(a, b)
+        | Expr::Sub(a, b)
+        | Expr::Mul(a, b)
+        | Expr::Less(a, b)
+        | Expr::OfFloats(_, a, b) => table_bytes(a) + table_bytes(b),
+        Expr::Within { value, .. } | Expr::ToFloat { value, .. } | Expr::OfFloat(_, value) => {
+            table_bytes(value)
+        }
         Expr::Choose { when, then, other } => [when, then, other]
             .map(|part| table_bytes(part))
             .iter()
@@ -179,7 +185,9 @@ fn on_one_column(
     if lowered.owner(column).is_some() {
         return Ok(None);
     }
-    let fact = fact_column(lowered, column)?;
+    let Ok(fact) = fact_column(lowered, column) else {
+        return Ok(None);
+    };
     let Ok((test, expected_share)) = test_of(predicate, &fact, column) else {
         return Ok(None);
     };
@@ -244,7 +252,11 @@ fn push_spans(
     (column, wanted): (usize, Arc<CodeSet>),
     plan: &mut StarPlan,
 ) -> Result<(), NotFused> {
-    let codes = fact_column(lowered, spans.column)?.coded.code_count();
+    let Ok(fact) = fact_column(lowered, spans.column) else {
+        plan.conditions.push(in_set(column, wanted));
+        return Ok(());
+    };
+    let codes = fact.coded.code_count();
     match wanted.bounds() {
         // Nothing is left.
         None => push_set(
@@ -255,7 +267,10 @@ fn push_spans(
         // NULL is among them, which is not beside the others.
         Some((0, _)) if spans.nullable => plan.conditions.push(in_set(column, wanted)),
         Some((low, high)) => {
-            let (low_code, high_code) = (spans.codes(low).0, spans.codes(high).1);
+            let (Some((low_code, _)), Some((_, high_code))) = (spans.codes(low), spans.codes(high))
+            else {
+                return NotFused::because("spans of a column of codes are of no codes");
+            };
             let high_code = u64::from(high_code).min(codes - 1) as u32;
             let share = (f64::from(high_code) - f64::from(low_code) + 1.0) / codes as f64;
             if low_code > 0 || u64::from(high_code) + 1 < codes {

@@ -17,7 +17,7 @@ use datafusion::physical_plan::PhysicalExpr;
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
-use tierloom_star::Expr;
+use tierloom_star::{Expr, FloatOp};
 
 /// Values of a list that are compared one by one; more are a hash table's work.
 const MOST_LISTED: usize = 16;
@@ -90,20 +90,76 @@ impl Arithmetic<'_> {
         let refused = || NotFused(format!("operator {} is not done on codes", binary.op()));
         let op = op.ok_or_else(refused)?;
         let (left, right) = (self.typed(binary.left())?, self.typed(binary.right())?);
-        let difference = difference(&left, &right)?;
-        let (min, max) = (i64::MIN, i64::MAX);
-        let holds = match op {
-            Operator::Eq => difference.within(0, 0),
-            Operator::NotEq => not(difference.within(0, 0)),
-            Operator::Lt => difference.within(min, -1),
-            Operator::LtEq => difference.within(min, 0),
-            Operator::Gt => difference.within(1, max),
-            Operator::GtEq => difference.within(0, max),
-            _ => return Err(refused()),
+        let in_codes = || {
+            let difference = difference(&left, &right)?;
+            let holds = between(difference, op, 0).ok_or_else(refused)?;
+            self.interval(&holds)?;
+            Ok(holds)
         };
-        self.interval(&holds)?;
+        let holds = in_codes().or_else(|why: NotFused| {
+            let compared = self.words_compared(binary.left(), op, binary.right());
+            compared.map_err(|_| why)
+        })?;
         let valid = left.valid().into_iter().chain(right.valid());
         Ok(valid.fold(holds, both))
+    }
+
+    /// 1 where a comparison of two words holds, which may be NULL: of integers whose difference may
+    /// leave 64 bits, or of floats that are no decimals.
+    fn words_compared(
+        &self,
+        left: &Arc<dyn PhysicalExpr>,
+        op: Operator,
+        right: &Arc<dyn PhysicalExpr>,
+    ) -> Result<Expr, NotFused> {
+        let (left, right) = (self.as_computed(left)?, self.as_computed(right)?);
+        let is_float = |typed: &Typed| typed.data_type == DataType::Float64;
+        let floats = is_float(&left) && is_float(&right);
+        if !floats && (is_float(&left) || left.data_type != right.data_type) {
+            return NotFused::because("values of different types are compared");
+        }
+        if floats && !(left.is_as_computed() && right.is_as_computed()) {
+            return NotFused::because("a computed float depends on how it is rounded");
+        }
+        let (left, right) = match floats {
+            true => (left.in_bits()?.expr, right.in_bits()?.expr),
+            false => (left.expr, right.expr),
+        };
+        let refused = || NotFused(format!("operator {op} is not done on words"));
+        let holds = match (left, right) {
+            (left, right) if floats => {
+                let of = |op, one: Expr, other: Expr| one.with_float(op, other);
+                match op {
+                    Operator::Eq => Some(of(FloatOp::Equal, left, right)),
+                    Operator::NotEq => Some(not(of(FloatOp::Equal, left, right))),
+                    Operator::Lt => Some(of(FloatOp::Less, left, right)),
+                    Operator::LtEq => Some(not(of(FloatOp::Less, right, left))),
+                    Operator::Gt => Some(of(FloatOp::Less, right, left)),
+                    Operator::GtEq => Some(not(of(FloatOp::Less, left, right))),
+                    _ => None,
+                }
+            }
+            (value, Expr::Constant(constant)) => between(value, op, constant),
+            (Expr::Constant(constant), value) => {
+                op.swap().and_then(|op| between(value, op, constant))
+            }
+            (left, right) => {
+                let less = left.clone().less(right.clone());
+                let greater = right.less(left);
+                match op {
+                    Operator::Eq => Some(both(not(less), not(greater))),
+                    Operator::NotEq => Some(less + greater),
+                    Operator::Lt => Some(less),
+                    Operator::LtEq => Some(not(greater)),
+                    Operator::Gt => Some(greater),
+                    Operator::GtEq => Some(not(less)),
+                    _ => None,
+                }
+            }
+        };
+        let holds = holds.ok_or_else(refused)?;
+        self.interval(&holds)?;
+        Ok(holds)
     }
 
     fn in_list(&self, list: &InListExpr, wanted: bool) -> Result<Expr, NotFused> {
@@ -113,11 +169,14 @@ impl Arithmetic<'_> {
         let value = self.typed(list.expr())?;
         let mut holds = Expr::Constant(0);
         for item in list.list() {
-            let item = self.typed(item)?;
-            if item.valid().is_some() {
+            let typed = self.typed(item)?;
+            if typed.valid().is_some() {
                 return NotFused::because("a list has values that may be NULL");
             }
-            let equal = difference(&value, &item)?.within(0, 0);
+            let equal = match difference(&value, &typed) {
+                Ok(difference) if self.interval(&difference).is_ok() => difference.within(0, 0),
+                _ => self.words_compared(list.expr(), Operator::Eq, item)?,
+            };
             holds = not(both(not(holds), not(equal)));
         }
         self.interval(&holds)?;
@@ -132,6 +191,25 @@ impl Arithmetic<'_> {
         let valid = self.typed(expr)?.valid().unwrap_or(Expr::Constant(1));
         Ok(if wanted { not(valid) } else { valid })
     }
+}
+
+/// 1 where a comparison of `value` with an integer holds; `None` for another operator.
+fn between(value: Expr, op: Operator, with: i64) -> Option<Expr> {
+    let (min, max) = (i64::MIN, i64::MAX);
+    let none = Expr::Constant(0);
+    Some(match op {
+        Operator::Eq => value.within(with, with),
+        Operator::NotEq => not(value.within(with, with)),
+        Operator::Lt => with
+            .checked_sub(1)
+            .map_or(none, |below| value.within(min, below)),
+        Operator::LtEq => value.within(min, with),
+        Operator::Gt => with
+            .checked_add(1)
+            .map_or(none, |above| value.within(above, max)),
+        Operator::GtEq => value.within(with, max),
+        _ => return None,
+    })
 }
 
 /// The first expression minus the second one, at the scale of that with more digits.

@@ -6,12 +6,13 @@
 use super::NotFused;
 use super::distinct::distinct;
 use super::filters::{codes_where, over_values};
-use super::integers::{all_integers, with_nulls};
+use super::integers::{all_integers, valid_rows, with_nulls};
 use super::lower::columns_of;
 use super::universe::FactColumn;
 use crate::coded::{Domain, Unit};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{cast, take};
+use arrow::datatypes::Float64Type;
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
@@ -105,7 +106,13 @@ impl LoadedDimension {
         expr: &Arc<dyn PhysicalExpr>,
     ) -> Result<(CodeValues, Option<Arc<CodeSet>>), NotFused> {
         let array = self.evaluate(expr)?;
-        let (values, valid) = with_nulls(&array)?;
+        let (values, valid) = match array.as_primitive_opt::<Float64Type>() {
+            None => with_nulls(&array)?,
+            Some(floats) => {
+                let bits = floats.iter().map(|v| v.unwrap_or(0.0).to_bits() as i64);
+                (bits.collect(), valid_rows(&array))
+            }
+        };
         let pairs = self.codes.iter().zip(&values);
         let pairs = pairs.filter_map(|(code, value)| Some(((*code)? as usize, *value)));
         let by_code = CodeValues::from_pairs(self.keys.codes() as usize, pairs);

@@ -1,4 +1,4 @@
-//! Arithmetic of floats that are decimals, done on the decimals.
+//! Arithmetic of floats: on decimals where they are some, and on their bits elsewhere.
 //!
 //! A column of amounts in 64-bit floats is kept as integers of its smallest unit
 //! ([`crate::coded::Unit`]). Sums and products of these are exact, where floats are rounded after
@@ -8,44 +8,52 @@
 //! ```text
 //!   0.1 + 0.2    as floats 0.30000000000000004     here 3 tenths, as a float 0.3
 //! ```
-//! A quotient is the float nearest to it, as an integer of a small power of two, so that the sum of
-//! quotients is one of integers as well ([`tierloom_star::Divisor`]).
-//!
 //! That is right for sums and averages, where nobody asks for a certain order. It is not for a
-//! comparison or an extreme of computed values, which SQL defines by the rounded ones: there only
-//! values are taken that are a float exactly ([`FloatForm::is_exact`]).
+//! comparison or an extreme of computed values, which SQL defines by the rounded ones
+//! ([`FloatForm::is_exact`]): there, and for columns that are no decimals, quotients and functions,
+//! the floats themselves are computed as DataFusion does ([`Arithmetic::as_computed`]).
 
 use super::NotFused;
 use super::arithmetic::Arithmetic;
-use super::integers::with_nulls;
-use super::typed::{EXACT_FLOAT, FloatForm, Typed, digits_of_time, rescaled};
+use super::integers::{valid_rows, with_nulls};
+use super::typed::{EXACT_FLOAT, Float, FloatForm, Typed, digits_of_time, rescaled};
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::ScalarFunctionExpr;
+use datafusion::physical_plan::PhysicalExpr;
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
+use tierloom_corrections::ONE_NAN_NAME;
 use tierloom_kernels::select::CodeSet;
 use tierloom_kernels::{MOST_DIGITS, units_of};
-use tierloom_star::Expr;
+use tierloom_star::{Expr, FloatFunction, FloatOp};
 
 /// Most digits that are taken along: 10 to their power is exact as a float.
 const MOST_DIGITS_OF_SUMS: i8 = 18;
+
+/// The bits of a float as a constant.
+fn bits_of(value: f64) -> Expr {
+    Expr::Constant(value.to_bits() as i64)
+}
 
 impl Typed {
     /// A constant float.
     ///
     /// # Errors
-    /// If it is NULL or no decimal of few digits.
+    /// If it is NULL.
     pub fn float_constant(value: &ScalarValue) -> Result<Self, NotFused> {
         let ScalarValue::Float64(Some(value)) = value else {
             return NotFused::because(format!("the constant {value} is NULL"));
         };
         let found = (0..=MOST_DIGITS).find_map(|d| Some((d, units_of(*value, d)?)));
-        let Some((digits, units)) = found else {
-            return NotFused::because(format!("the constant {value} is no decimal of few digits"));
-        };
-        let constant = Typed::always(Expr::Constant(units), DataType::Float64);
-        Ok(constant.with_form(Some(FloatForm::exact(digits))))
+        let constant = |expr| Typed::always(expr, DataType::Float64);
+        Ok(match found {
+            Some((digits, units)) => {
+                constant(Expr::Constant(units)).with_form(FloatForm::exact(digits))
+            }
+            None => constant(bits_of(*value)).with_bits(true),
+        })
     }
 
     /// The seconds of a time, with a fraction.
@@ -61,15 +69,57 @@ impl Typed {
             digits: digits_of_time(unit),
             ..FloatForm::exact(0)
         };
-        Ok(Typed {
+        let float = Typed {
             data_type: DataType::Float64,
-            float: Some(form.rounded()),
             ..self
-        })
+        };
+        Ok(float.with_form(form.rounded()))
+    }
+
+    /// The same, as a float whose expression gives its bits.
+    pub fn with_bits(self, is_exact: bool) -> Self {
+        Typed {
+            float: Some(Float::Bits { is_exact }),
+            ..self
+        }
+    }
+
+    /// A float by its bits.
+    ///
+    /// # Errors
+    /// If it is no float.
+    pub fn in_bits(self) -> Result<Self, NotFused> {
+        if self.is_bits() {
+            return Ok(self);
+        }
+        let form = self.form()?;
+        let expr = match self.expr {
+            Expr::Constant(units) => bits_of(units as f64 / form.unit()),
+            ref expr => expr.clone().to_float(form.unit()),
+        };
+        Ok(Typed { expr, ..self }.with_bits(form.is_exact))
+    }
+
+    /// Whether a float is what SQL computes, bit by bit.
+    pub fn is_as_computed(&self) -> bool {
+        match self.float {
+            None => false,
+            Some(Float::Bits { is_exact }) => is_exact,
+            Some(Float::Decimal(form)) => form.is_exact,
+        }
     }
 }
 
 impl Arithmetic<'_> {
+    /// Compiles an expression so that computed floats are what SQL defines: rounded after each
+    /// step.
+    pub(super) fn as_computed(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Typed, NotFused> {
+        let before = self.rounds.replace(true);
+        let typed = self.typed(expr);
+        self.rounds.set(before);
+        typed
+    }
+
     /// The sum, difference, product or quotient of two floats.
     pub(super) fn of_floats(
         &self,
@@ -77,11 +127,41 @@ impl Arithmetic<'_> {
         left: Typed,
         right: Typed,
     ) -> Result<Typed, NotFused> {
+        if !self.rounds.get()
+            && let Ok(typed) = self.of_decimals(op, &left, &right)
+        {
+            return Ok(typed);
+        }
+        let op = match op {
+            Operator::Plus => FloatOp::Add,
+            Operator::Minus => FloatOp::Sub,
+            Operator::Multiply => FloatOp::Mul,
+            Operator::Divide => FloatOp::Div,
+            op => return NotFused::because(format!("operator {op} is not done on floats")),
+        };
+        let is_exact = left.is_as_computed() && right.is_as_computed();
+        let (left, right) = match (op, left.form(), right.form()) {
+            // One division less per row.
+            (FloatOp::Div, Ok(a), Ok(b)) if !self.rounds.get() => {
+                let (one, unit) = (FloatForm::exact(0).rounded(), a.unit() / b.unit());
+                let left = left.with_form(FloatForm { by: unit, ..one });
+                (left, right.with_form(one))
+            }
+            _ => (left, right),
+        };
+        let (left, right) = (left.in_bits()?, right.in_bits()?);
+        let expr = left.expr.clone().with_float(op, right.expr.clone());
+        let computed = Typed::always(expr, DataType::Float64).null_with(&[&left, &right]);
+        Ok(computed.with_bits(is_exact))
+    }
+
+    /// The same, of two decimals.
+    fn of_decimals(&self, op: Operator, left: &Typed, right: &Typed) -> Result<Typed, NotFused> {
         let (a, b) = (left.form()?, right.form()?);
-        let (expr, divisor, form) = match op {
+        let (expr, form) = match op {
             Operator::Plus | Operator::Minus => {
-                if a.by != b.by || left.divisor.is_some() || right.divisor.is_some() {
-                    return NotFused::because("a sum of quotients in one row");
+                if a.by != b.by {
+                    return NotFused::because("a sum of quotients");
                 }
                 let digits = a.digits.max(b.digits);
                 let one = rescaled(left.expr.clone(), a.digits, digits)?;
@@ -90,123 +170,141 @@ impl Arithmetic<'_> {
                     Operator::Plus => one + other,
                     _ => one - other,
                 };
-                (expr, None, FloatForm { digits, ..a })
+                (expr, FloatForm { digits, ..a })
             }
             Operator::Multiply => {
-                let divisor = match (&left.divisor, &right.divisor) {
-                    (Some(one), Some(other)) => Some(one.clone() * other.clone()),
-                    (one, other) => one.clone().or_else(|| other.clone()),
-                };
                 let (digits, by) = (a.digits + b.digits, a.by * b.by);
                 let expr = left.expr.clone() * right.expr.clone();
-                (expr, divisor, FloatForm { digits, by, ..a })
+                (expr, FloatForm { digits, by, ..a })
             }
-            Operator::Divide => self.quotient(&left, &right)?,
+            Operator::Divide => match right.expr {
+                // That by 0 is infinite or NaN, which no integer stands for.
+                Expr::Constant(by) if by != 0 => {
+                    let digits = a.digits - b.digits;
+                    let by = a.by * b.by * by as f64;
+                    (left.expr.clone(), FloatForm { digits, by, ..a })
+                }
+                _ => return NotFused::because("a quotient is no decimal"),
+            },
             op => return NotFused::because(format!("operator {op} is not done on decimals")),
         };
         if form.digits > MOST_DIGITS_OF_SUMS {
             return NotFused::because("too many digits behind the point");
         }
-        if let Some(divisor) = &divisor {
-            self.interval(divisor)?;
-        }
         let computed = self.checked(expr, &DataType::Float64)?;
-        let computed = computed.null_with(&[&left, &right]);
-        Ok(Typed {
-            divisor,
-            ..computed.with_form(Some(form.rounded()))
-        })
+        Ok(computed.null_with(&[left, right]).with_form(form.rounded()))
     }
 
-    /// The dividend, the divisor unless it is a constant, and what the quotient stands for.
-    fn quotient(
-        &self,
-        left: &Typed,
-        right: &Typed,
-    ) -> Result<(Expr, Option<Expr>, FloatForm), NotFused> {
-        let (a, b) = (left.form()?, right.form()?);
-        let digits = a.digits - b.digits;
-        let expr = left.expr.clone();
-        match (&right.expr, &left.divisor, &right.divisor) {
-            // It has to be done in every row, as an error or an infinity.
-            (Expr::Constant(0), ..) => NotFused::because("a quotient by 0"),
-            (Expr::Constant(by), divisor, None) => {
-                let by = a.by * b.by * *by as f64;
-                Ok((expr, divisor.clone(), FloatForm { digits, by, ..a }))
-            }
-            (divisor, None, None) => {
-                let by = a.by / b.by;
-                Ok((expr, Some(divisor.clone()), FloatForm { digits, by, ..a }))
-            }
-            _ => NotFused::because("a quotient of a quotient"),
+    /// The negative of a float.
+    pub(super) fn negative(&self, inner: Typed) -> Result<Typed, NotFused> {
+        if !self.rounds.get()
+            && let Ok(form) = inner.form()
+        {
+            let minus = Expr::Constant(0) - inner.expr.clone();
+            let minus = self.checked(minus, &DataType::Float64)?;
+            // The negative of 0 is -0 as a float, which no integer stands for.
+            return Ok(minus.null_with(&[&inner]).with_form(form.rounded()));
         }
+        of_bits(FloatFunction::Negative, inner)
+    }
+
+    /// A function of one float.
+    pub(super) fn float_function(&self, call: &ScalarFunctionExpr) -> Result<Typed, NotFused> {
+        let function = match call.fun().name() {
+            "abs" => FloatFunction::Abs,
+            "sqrt" => FloatFunction::Sqrt,
+            "floor" => FloatFunction::Floor,
+            "ceil" => FloatFunction::Ceil,
+            "ln" => FloatFunction::Ln,
+            "exp" => FloatFunction::Exp,
+            ONE_NAN_NAME => FloatFunction::OneNan,
+            other => return NotFused::because(format!("the function {other}")),
+        };
+        let [argument] = call.args() else {
+            return NotFused::because(format!("{} arguments", call.args().len()));
+        };
+        let argument = self.typed(argument)?;
+        if function == FloatFunction::OneNan && !argument.is_bits() {
+            return Ok(argument);
+        }
+        of_bits(function, argument)
     }
 
     /// A value cast to a float.
     pub(super) fn float_of(&self, inner: Typed) -> Result<Typed, NotFused> {
-        let form = match (&inner.data_type, inner.float) {
-            (_, Some(form)) => form,
+        let float = match (&inner.data_type, inner.float) {
+            (_, Some(float)) => float,
             (integer, None) if integer.is_integer() => {
                 let interval = self.interval(&inner.expr)?;
-                FloatForm {
+                Float::Decimal(FloatForm {
                     is_exact: interval.within(-EXACT_FLOAT, EXACT_FLOAT),
                     ..FloatForm::exact(0)
-                }
+                })
             }
             (DataType::Decimal128(_, digits @ 0..=9), None) => {
-                FloatForm::exact(*digits as u8).rounded()
+                Float::Decimal(FloatForm::exact(*digits as u8).rounded())
             }
             (other, None) => return NotFused::because(format!("a cast of {other} to a float")),
         };
         Ok(Typed {
             data_type: DataType::Float64,
-            float: Some(form),
+            float: Some(float),
             ..inner
         })
     }
 
-    /// Brings the floats among the branches of a CASE to as many digits as the finest has, and to
-    /// quotients if one of them is.
+    /// Brings the floats among the branches of a CASE to as many digits as the finest has, or to
+    /// their bits if one of them is no decimal.
     pub(super) fn with_common_digits(
         &self,
         branches: &mut [Option<Typed>],
     ) -> Result<(), NotFused> {
-        let forms = || branches.iter().flatten().filter_map(|branch| branch.float);
-        let quotients = branches.iter().flatten().filter(|b| b.divisor.is_some());
-        let quotient = quotients.map(|branch| branch.form()).next().transpose()?;
-        let common = match quotient {
-            Some(form) => form,
-            None => match forms().reduce(|a, b| if a.digits < b.digits { b } else { a }) {
-                Some(finest) => FloatForm {
-                    is_exact: forms().all(|form| form.is_exact),
-                    ..finest
-                },
-                None => return Ok(()),
-            },
+        let floats = || branches.iter().flatten().filter_map(|branch| branch.float);
+        let is_exact = branches.iter().flatten().all(Typed::is_as_computed);
+        let finer = |a: FloatForm, b: FloatForm| if a.digits < b.digits { b } else { a };
+        let form = |float| match float {
+            Float::Decimal(form) => Some(form),
+            Float::Bits { .. } => None,
+        };
+        let forms: Option<Vec<FloatForm>> = floats().map(form).collect();
+        let common = match forms.map(|forms| forms.into_iter().reduce(finer)) {
+            Some(None) => return Ok(()),
+            Some(Some(finest)) if self.have_unit(branches, &finest) => {
+                FloatForm { is_exact, ..finest }
+            }
+            _ => {
+                for branch in branches.iter_mut() {
+                    let bits = branch.take().map(Typed::in_bits).transpose()?;
+                    *branch = bits.map(|branch| branch.with_bits(is_exact));
+                }
+                return Ok(());
+            }
         };
         for branch in branches.iter_mut().flatten() {
             let form = branch.form()?;
-            let is_zero = branch.expr == Expr::Constant(0);
-            if form.by != common.by && !is_zero {
-                return NotFused::because("branches of a case are divided by different numbers");
-            }
-            if !is_zero {
+            if branch.expr != Expr::Constant(0) {
                 branch.expr = rescaled(branch.expr.clone(), form.digits, common.digits)?;
             }
-            if quotient.is_some() && branch.divisor.is_none() {
-                branch.divisor = Some(Expr::Constant(1));
-            }
-            branch.float = Some(common);
+            branch.float = Some(Float::Decimal(common));
             self.interval(&branch.expr)?;
         }
         Ok(())
     }
 
+    /// Whether all branches but zeros are divided by the same number.
+    fn have_unit(&self, branches: &[Option<Typed>], common: &FloatForm) -> bool {
+        let mut branches = branches.iter().flatten();
+        branches.all(|branch| {
+            let form = branch.form();
+            branch.expr == Expr::Constant(0) || form.is_ok_and(|form| form.by == common.by)
+        })
+    }
+
     /// The integers of values, 0 for NULL, the rows that are not NULL if some are, and what the
-    /// integers of floats stand for.
+    /// integers of floats stand for: their bits if they are no decimals of few digits.
     ///
     /// # Errors
-    /// Floats that are no decimals of few digits, or values that are no 64-bit integers.
+    /// Values that are no 64-bit integers.
     #[expect(
         clippy::type_complexity,
         reason = "as `with_nulls` returns it, and the form"
@@ -214,7 +312,7 @@ impl Arithmetic<'_> {
     pub(super) fn integers_of(
         &self,
         values: &ArrayRef,
-    ) -> Result<(Vec<i64>, Option<Arc<CodeSet>>, Option<FloatForm>), NotFused> {
+    ) -> Result<(Vec<i64>, Option<Arc<CodeSet>>, Option<Float>), NotFused> {
         let Some(floats) = values.as_primitive_opt::<Float64Type>() else {
             let (integers, valid) = with_nulls(values)?;
             return Ok((integers, valid, None));
@@ -224,12 +322,24 @@ impl Arithmetic<'_> {
                 Some(value) => units_of(value, digits),
                 None => Some(0),
             });
-            Some((digits, units.collect::<Option<Vec<i64>>>()?))
+            let form = FloatForm::exact(digits);
+            Some((units.collect::<Option<Vec<i64>>>()?, Float::Decimal(form)))
         };
-        let Some((digits, units)) = (0..=MOST_DIGITS).find_map(in_units) else {
-            return NotFused::because("a float is no decimal of few digits");
+        let in_bits = || {
+            let bits = floats.iter().map(|v| v.unwrap_or(0.0).to_bits() as i64);
+            (bits.collect(), Float::Bits { is_exact: true })
         };
-        let valid = super::integers::valid_rows(values);
-        Ok((units, valid, Some(FloatForm::exact(digits))))
+        let found = (0..=MOST_DIGITS).find_map(in_units);
+        let (integers, float) = found.unwrap_or_else(in_bits);
+        Ok((integers, valid_rows(values), Some(float)))
     }
+}
+
+/// A function of a float.
+fn of_bits(function: FloatFunction, inner: Typed) -> Result<Typed, NotFused> {
+    let is_exact = inner.is_as_computed();
+    let inner = inner.in_bits()?;
+    let expr = inner.expr.clone().of_float(function);
+    let computed = Typed::always(expr, DataType::Float64);
+    Ok(computed.null_with(&[&inner]).with_bits(is_exact))
 }

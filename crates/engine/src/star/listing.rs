@@ -2,16 +2,16 @@
 
 use super::NotFused;
 use super::arithmetic::Arithmetic;
-use super::universe::{FactColumn, Listing, fact_column};
+use super::universe::{FactColumn, Listing, bounds_of_words, fact_column, placed_column};
 use crate::calendar::constant_seconds;
 use crate::coded::{MAX_LISTED_CODES, Unit};
 use arrow::array::{ArrayRef, Int64Array, new_null_array};
-use arrow::compute::concat;
+use arrow::compute::{cast, concat};
 use arrow::datatypes::DataType;
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 use tierloom_corrections::ticks_per_second;
-use tierloom_star::Spans;
+use tierloom_star::{SpanParts, Spans};
 
 impl Arithmetic<'_> {
     /// The values of fact column `column`, which is the only one that `expr` reads; of timestamps,
@@ -24,6 +24,9 @@ impl Arithmetic<'_> {
         expr: &Arc<dyn PhysicalExpr>,
         column: usize,
     ) -> Result<Listing, NotFused> {
+        if placed_column(self.lowered, column).has_words() {
+            return self.spans_of_words(expr, column);
+        }
         let fact = fact_column(self.lowered, column)?;
         let nullable = fact.coded.nullable();
         let listed = match fact.coded.listed()? {
@@ -75,11 +78,57 @@ impl Arithmetic<'_> {
         if first == 1 {
             values = concat(&[&new_null_array(values.data_type(), 1), &values])?;
         }
-        let spans = Spans {
-            column,
-            nullable: first == 1,
+        let parts = SpanParts::Codes {
             offset: offset as u32,
             length: length as u32,
+        };
+        Ok(Some((self.span_column(column, first == 1, parts), values)))
+    }
+
+    /// The same of a timestamp column that has no codes.
+    fn spans_of_words(
+        &self,
+        expr: &Arc<dyn PhysicalExpr>,
+        column: usize,
+    ) -> Result<Listing, NotFused> {
+        let placed = placed_column(self.lowered, column);
+        let refused = || NotFused(format!("{} has too many values for {expr}", placed.name()));
+        let DataType::Timestamp(time_unit, None) = placed.data_type() else {
+            return Err(refused());
+        };
+        let (low, high) = bounds_of_words(placed).ok_or_else(refused)?;
+        let second = ticks_per_second(*time_unit);
+        let length = constant_seconds(expr).and_then(|seconds| seconds.checked_mul(second));
+        let length = length.ok_or_else(refused)?;
+        // All words of the first span, so that their difference to `begin` is never negative.
+        let begin = low
+            .checked_sub(low.rem_euclid(length))
+            .ok_or_else(refused)?;
+        let count = high.checked_sub(begin).ok_or_else(refused)? / length + 1;
+        let nullable = placed.nullable();
+        if count + i64::from(nullable) > i64::from(MAX_LISTED_CODES) {
+            return Err(refused());
+        }
+        let starts = (0..count).map(|span| begin + span * length);
+        let mut values = cast(&starts.collect::<Int64Array>(), placed.data_type())?;
+        if nullable {
+            values = concat(&[&new_null_array(values.data_type(), 1), &values])?;
+        }
+        let parts = SpanParts::Words { begin, length };
+        Ok(Listing {
+            read: column,
+            column: self.span_column(column, nullable, parts),
+            values,
+            nullable,
+        })
+    }
+
+    /// The column of the plan that has these spans of another one.
+    fn span_column(&self, column: usize, nullable: bool, parts: SpanParts) -> usize {
+        let spans = Spans {
+            column,
+            nullable,
+            parts,
         };
         let mut known = self.spans.borrow_mut();
         let at = known.iter().position(|other| *other == spans);
@@ -87,6 +136,6 @@ impl Arithmetic<'_> {
             known.push(spans);
             known.len() - 1
         });
-        Ok(Some((self.lowered.fact_columns.len() + at, values)))
+        self.lowered.fact_columns.len() + at
     }
 }

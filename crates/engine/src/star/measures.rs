@@ -3,13 +3,13 @@
 use super::NotFused;
 use super::arithmetic::Arithmetic;
 use super::lower::not_volatile;
-use super::typed::{FloatForm, scale};
+use super::typed::scale;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
-use tierloom_star::{Divisor, Expr, Interval, Measure, MeasureKind};
+use tierloom_star::{Expr, Measure, MeasureKind};
 
 /// A column of partial states.
 pub(super) struct StateColumn {
@@ -24,6 +24,8 @@ pub(super) struct StateColumn {
 /// What a state is computed from; the numbers are indices of measures.
 pub(super) enum StateValue {
     Measure(usize),
+    /// The float of a place in the total order.
+    Rank(usize),
     /// A sum as a float, 0 if there was nothing to add.
     Float(usize),
     /// A sum divided by a count, 0 if that is 0.
@@ -48,6 +50,8 @@ pub(super) enum Moments {
     /// Of two.
     Covariance,
     Correlation,
+    /// Of two, the second of which the first one is taken to depend on.
+    Regression,
 }
 
 impl Moments {
@@ -57,6 +61,8 @@ impl Moments {
             "stddev" | "stddev_pop" | "var" | "var_pop" => Some(Moments::Variance),
             "covar_samp" | "covar_pop" => Some(Moments::Covariance),
             "corr" => Some(Moments::Correlation),
+            "regr_slope" | "regr_intercept" | "regr_r2" | "regr_count" | "regr_avgx"
+            | "regr_avgy" | "regr_sxx" | "regr_syy" | "regr_sxy" => Some(Moments::Regression),
             _ => None,
         }
     }
@@ -67,7 +73,7 @@ pub(super) struct Measures<'a> {
     pub(super) arithmetic: &'a Arithmetic<'a>,
     /// Whether rows are grouped by something.
     pub(super) is_grouped: bool,
-    found: Vec<Measure>,
+    pub(super) found: Vec<Measure>,
     /// 1 in the rows that the FILTER clause of the current aggregate leaves.
     only: Option<Expr>,
 }
@@ -151,7 +157,7 @@ impl<'a> Measures<'a> {
             "min" => Ok(vec![self.extreme(MeasureKind::Min, expr, &fields[0])?]),
             "max" => Ok(vec![self.extreme(MeasureKind::Max, expr, &fields[0])?]),
             other => NotFused::because(format!(
-                "{other} is not one of sum, count, avg, min, max, stddev, var, covar and corr"
+                "{other} is not one of sum, count, avg, min, max, stddev, var, covar, corr and regr"
             )),
         }
     }
@@ -188,7 +194,7 @@ impl<'a> Measures<'a> {
         let measure = Measure {
             kind: MeasureKind::Count,
             expr: Expr::Constant(0),
-            divisor: None,
+            factor: None,
             nulls,
             when,
             wide: false,
@@ -222,6 +228,7 @@ impl<'a> Measures<'a> {
             return match (placed.coded(), placed.nullable()) {
                 (_, false) => Ok((Vec::new(), Vec::new())),
                 (Some(_), true) => Ok((vec![column.index()], Vec::new())),
+                (None, true) if placed.has_words() => Ok((vec![column.index()], Vec::new())),
                 (None, true) => {
                     NotFused::because(format!("column {} is not kept as codes", placed.name()))
                 }
@@ -238,6 +245,17 @@ impl<'a> Measures<'a> {
     ) -> Result<StateColumn, NotFused> {
         let typed = self.arithmetic.typed(expr)?;
         let unit = match *field.data_type() == DataType::Float64 {
+            true if typed.is_bits() => {
+                let measure = Measure {
+                    kind: MeasureKind::FloatSum,
+                    expr: typed.expr,
+                    factor: None,
+                    nulls: typed.nulls,
+                    when: typed.when,
+                    wide: false,
+                };
+                return Ok(self.push(measure, field, 1.0));
+            }
             true => typed.form()?.unit(),
             false if typed.data_type == *field.data_type() => 1.0,
             false if scale(&typed.data_type)? == scale(field.data_type())? => 1.0,
@@ -251,30 +269,13 @@ impl<'a> Measures<'a> {
         };
         let rows = self.arithmetic.lowered.fact.rows() as u64;
         let values = self.arithmetic.interval(&typed.expr)?;
-        if let Some(divisor) = typed.divisor {
-            let divisors = self.arithmetic.interval(&divisor)?;
-            let shift = quotient_shift(values, divisors, rows)
-                .ok_or_else(|| NotFused(format!("{expr} may be too large or too small")))?;
-            let measure = Measure {
-                kind: MeasureKind::Sum,
-                expr: typed.expr,
-                divisor: Some(Divisor {
-                    expr: divisor,
-                    shift,
-                }),
-                nulls: typed.nulls,
-                when: typed.when,
-                wide: true,
-            };
-            return Ok(self.push(measure, field, unit * 2_f64.powi(shift as i32)));
-        }
         let Some(total) = values.times_rows(rows) else {
             return NotFused::because(format!("the sum of {expr} could leave 128 bits"));
         };
         let measure = Measure {
             kind: MeasureKind::Sum,
             expr: typed.expr,
-            divisor: None,
+            factor: None,
             nulls: typed.nulls,
             when: typed.when,
             wide: !total.within(i64::MIN, i64::MAX),
@@ -296,41 +297,41 @@ impl<'a> Measures<'a> {
                 field.data_type()
             ));
         }
-        let unit = match typed.float {
-            Some(form) if !form.is_exact => {
-                return NotFused::because(format!("{expr} depends on how it is rounded"));
-            }
-            form => form.map_or(1.0, FloatForm::unit),
+        let is_float = typed.float.is_some();
+        let typed = match is_float && !typed.is_as_computed() {
+            true => self.arithmetic.as_computed(expr)?,
+            false => typed,
         };
+        if is_float && !typed.is_as_computed() {
+            return NotFused::because(format!("{expr} depends on how it is rounded"));
+        }
         self.arithmetic.interval(&typed.expr)?;
+        let of_bits = typed.is_bits();
+        let unit = match typed.form() {
+            Ok(form) if is_float => form.unit(),
+            _ => 1.0,
+        };
         let measure = Measure {
             kind,
-            expr: typed.expr,
-            divisor: None,
+            expr: if of_bits {
+                typed.expr.rank()
+            } else {
+                typed.expr
+            },
+            factor: None,
             nulls: typed.nulls,
             when: typed.when,
             wide: false,
         };
-        Ok(self.push(measure, field, unit))
+        let state = self.push(measure, field, unit);
+        Ok(match state.from {
+            StateValue::Measure(measure) if of_bits => StateColumn {
+                from: StateValue::Rank(measure),
+                ..state
+            },
+            _ => state,
+        })
     }
-}
-
-/// Bits that the smallest quotient keeps at least, which is an error of 1 in 17 million million.
-const LEAST_BITS: u32 = 44;
-
-/// The bits behind the point of quotients, so that the sum of `rows` of them fits 127 bits; `None`
-/// if the smallest quotient would keep too few.
-fn quotient_shift(dividends: Interval, divisors: Interval, rows: u64) -> Option<u32> {
-    let bits = |range: Interval| {
-        let most = range.low.unsigned_abs().max(range.high.unsigned_abs());
-        u128::BITS - most.leading_zeros()
-    };
-    let bits_of_rows = u64::BITS - rows.leading_zeros();
-    // No divisor is closer to 0 than 1, and no dividend that is not 0.
-    let shift = 126_u32.checked_sub(bits(dividends) + bits_of_rows)?;
-    // A product with 2^(shift - 63) fits 62 bits.
-    let shift = shift.min(124 - bits(dividends));
-    (shift >= LEAST_BITS + bits(divisors)).then_some(shift)
 }
 
 /// Types of partial states that can be made from integers.
@@ -369,23 +370,5 @@ fn wider(from: &DataType, to: &DataType) -> bool {
         (true, false) => false,
         (false, true) => bits(from) < bits(to),
         _ => bits(from) <= bits(to),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quotients_keep_their_digits_and_their_sum_fits() {
-        let range = |most: i64| Interval::new(-most, most);
-        let million = 1 << 20;
-        assert_eq!(quotient_shift(range(1000), range(1000), million), Some(95));
-        let (most, rows) = (1_i64 << 40, 1_u64 << 30);
-        let shift = quotient_shift(range(most), range(15), rows).unwrap();
-        assert!((u128::from(rows) * most as u128) << shift <= 1 << 126);
-        assert_eq!(quotient_shift(range(most), range(most), rows), None);
-        // Nothing but 0.
-        assert_eq!(quotient_shift(range(0), range(1), 1), Some(124));
     }
 }

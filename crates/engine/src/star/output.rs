@@ -17,7 +17,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, SchemaRef};
 use std::sync::Arc;
-use tierloom_star::Groups;
+use tierloom_star::{FloatSum, Groups, Measure, MeasureKind, rank};
 
 /// Converts `groups` to a batch of group columns, then states, as in `schema`.
 ///
@@ -42,7 +42,11 @@ pub(super) fn batch(
         });
     }
     for state in &compiled.states {
-        columns.push(state_column(&found.measures, state)?);
+        let measures = Totals {
+            kinds: &compiled.plan.measures,
+            values: &found.measures,
+        };
+        columns.push(state_column(&measures, state)?);
     }
     for (column, field) in columns.iter_mut().zip(schema.fields()) {
         if column.data_type() != field.data_type() {
@@ -54,19 +58,54 @@ pub(super) fn batch(
     Ok((batch, found.rows.iter().sum()))
 }
 
-/// The values of a state, whose measures have the values in `measures`.
-fn state_column(measures: &[Vec<Option<i128>>], state: &StateColumn) -> Result<ArrayRef, NotFused> {
-    let of = |measure: usize, row: usize| measures[measure][row].unwrap_or(0);
+/// The measures of all groups.
+struct Totals<'a> {
+    kinds: &'a [Measure],
+    values: &'a [Vec<Option<i128>>],
+}
+
+impl Totals<'_> {
+    fn is_float(&self, measure: usize) -> bool {
+        self.kinds[measure].kind == MeasureKind::FloatSum
+    }
+
+    /// A measure of a group, 0 if it has none.
+    fn of(&self, measure: usize, group: usize) -> i128 {
+        self.values[measure][group].unwrap_or(0)
+    }
+
+    /// A sum of a group as a float, in its unit.
+    fn sum(&self, measure: usize, group: usize) -> f64 {
+        match self.is_float(measure) {
+            true => FloatSum::of_value(self.of(measure, group)).value(),
+            false => self.of(measure, group) as f64,
+        }
+    }
+}
+
+/// The values of a state.
+fn state_column(measures: &Totals<'_>, state: &StateColumn) -> Result<ArrayRef, NotFused> {
+    let of = |measure: usize, row: usize| measures.of(measure, row);
     let unit = state.unit;
     let floats = |first: usize, value: &dyn Fn(usize) -> f64| -> ArrayRef {
-        let rows = 0..measures[first].len();
+        let rows = 0..measures.values[first].len();
         Arc::new(rows.map(|row| value(row) / unit).collect::<Float64Array>())
     };
     // Without rows all sums are 0.
     let divided = |sum: i128, count: i128| sum as f64 / count.max(1) as f64;
     Ok(match state.from {
+        StateValue::Measure(measure) if measures.is_float(measure) => {
+            let sum = |value: i128| FloatSum::of_value(value).value();
+            let values = measures.values[measure].iter().map(|v| v.map(sum));
+            Arc::new(values.collect::<Float64Array>())
+        }
+        StateValue::Rank(measure) => {
+            let float = |place: i128| f64::from_bits(rank(place as i64) as u64);
+            let values = measures.values[measure].iter().map(|v| v.map(float));
+            Arc::new(values.collect::<Float64Array>())
+        }
         StateValue::Measure(measure) => {
-            let values = measures[measure].iter();
+            let values = measures.values[measure].iter();
             let values = values.map(|v| v.filter(|v| !(state.null_if_zero && *v == 0)));
             let values = values.collect();
             return match state.field.data_type() {
@@ -74,10 +113,19 @@ fn state_column(measures: &[Vec<Option<i128>>], state: &StateColumn) -> Result<A
                 other => state_array(values, other),
             };
         }
-        StateValue::Float(sum) => floats(sum, &|row| of(sum, row) as f64),
-        StateValue::Mean { count, sum } => {
-            floats(count, &|row| divided(of(sum, row), of(count, row)))
-        }
+        StateValue::Float(sum) => floats(sum, &|row| measures.sum(sum, row)),
+        StateValue::Mean { count, sum } => floats(count, &|row| {
+            measures.sum(sum, row) / of(count, row).max(1) as f64
+        }),
+        StateValue::Deviations {
+            count,
+            sums: [a, b],
+            products,
+        } if measures.is_float(products) => floats(count, &|row| {
+            let sum = |measure| FloatSum::of_value(of(measure, row));
+            let count = of(count, row).max(1) as f64;
+            sum(products).deviations(sum(a), sum(b), count)
+        }),
         StateValue::Deviations {
             count,
             sums: [a, b],

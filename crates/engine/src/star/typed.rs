@@ -14,10 +14,8 @@ pub(super) struct Typed {
     pub nulls: Vec<usize>,
     /// Conditions, the expression is NULL where one of them is 0.
     pub when: Vec<Expr>,
-    /// Of a float, what its integer stands for.
-    pub float: Option<FloatForm>,
-    /// Of a quotient of floats, what the integer has to be divided by.
-    pub divisor: Option<Expr>,
+    /// Of a float, what the expression gives.
+    pub float: Option<Float>,
 }
 
 impl Typed {
@@ -29,22 +27,31 @@ impl Typed {
             nulls: Vec::new(),
             when: Vec::new(),
             float: None,
-            divisor: None,
         }
     }
 
     /// The same, as a float.
-    pub fn with_form(self, float: Option<FloatForm>) -> Self {
-        Typed { float, ..self }
+    pub fn with_form(self, form: FloatForm) -> Self {
+        Typed {
+            float: Some(Float::Decimal(form)),
+            ..self
+        }
     }
 
     /// What its integer stands for.
     ///
     /// # Errors
-    /// If it is no float.
+    /// If it is no decimal in a float.
     pub fn form(&self) -> Result<FloatForm, NotFused> {
-        let none = || NotFused(format!("a value of type {} is no float", self.data_type));
-        self.float.ok_or_else(none)
+        match self.float {
+            Some(Float::Decimal(form)) => Ok(form),
+            _ => NotFused::because(format!("a value of type {} is no decimal", self.data_type)),
+        }
+    }
+
+    /// Whether it is a float whose expression gives its bits.
+    pub fn is_bits(&self) -> bool {
+        matches!(self.float, Some(Float::Bits { .. }))
     }
 
     /// 1 where it is not NULL; `None` if it never is.
@@ -90,21 +97,28 @@ pub(super) fn chosen(flag: Expr, then: Option<Typed>, other: Option<Typed>) -> O
         }
     };
     Some(Typed {
-        expr: flag.clone().choose(then.expr, other.expr),
+        expr: flag.choose(then.expr, other.expr),
         data_type: then.data_type,
         nulls: Vec::new(),
         when: when.into_iter().collect(),
         float: then.float,
-        divisor: match (then.divisor, other.divisor) {
-            (Some(then), Some(other)) => Some(flag.choose(then, other)),
-            // Branches of a CASE have divisors together.
-            (divisor, _) => divisor,
-        },
     })
 }
 
 /// Integers up to this magnitude are exact in a 64-bit float.
 pub(super) const EXACT_FLOAT: i128 = 1 << 53;
+
+/// What the expression of a float gives.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Float {
+    /// An integer that stands for a decimal.
+    Decimal(FloatForm),
+    /// Its bits.
+    Bits {
+        /// Whether they are those that SQL computes.
+        is_exact: bool,
+    },
+}
 
 /// What the integer of a float stands for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -166,7 +180,7 @@ pub(super) fn scale(data_type: &DataType) -> Result<i8, NotFused> {
 pub(super) fn digits_of(typed: &Typed) -> Result<i8, NotFused> {
     match typed.float {
         None => scale(&typed.data_type),
-        Some(form) if form.is_exact => Ok(form.digits),
+        Some(Float::Decimal(form)) if form.is_exact => Ok(form.digits),
         Some(_) => NotFused::because("a computed float depends on how it is rounded"),
     }
 }

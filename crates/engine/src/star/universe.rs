@@ -1,10 +1,13 @@
 //! Columns of the universe, the rows of all joined tables, as those of the tables.
 
 use super::NotFused;
+use super::integers::integers;
 use super::lower::{Lowered, narrowed};
 use crate::coded::CodedColumn;
+use crate::column::PlacedColumn;
 use arrow::array::ArrayRef;
 use datafusion::physical_plan::PhysicalExpr;
+use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
 
 /// A fact column that is kept as codes.
@@ -26,12 +29,28 @@ pub(super) struct Listing {
     pub nullable: bool,
 }
 
+/// Fact column `column` of the universe.
+pub(super) fn placed_column(lowered: &Lowered, column: usize) -> &PlacedColumn {
+    &lowered.fact.columns()[lowered.fact_columns[column]]
+}
+
+/// The smallest and the largest word of a column of integers or times; `None` if it is of floats,
+/// or nothing is known.
+pub(super) fn bounds_of_words(column: &PlacedColumn) -> Option<(i64, i64)> {
+    let integer = |value: &Option<ScalarValue>| {
+        let array = value.as_ref()?.to_array().ok()?;
+        i64::try_from(integers(&array).ok()?.into_iter().next()??).ok()
+    };
+    let facts = column.facts();
+    Some((integer(&facts.min)?, integer(&facts.max)?))
+}
+
 /// The codes of fact column `column` of the universe.
 ///
 /// # Errors
 /// If the column is not kept as codes.
 pub(super) fn fact_column(lowered: &Lowered, column: usize) -> Result<FactColumn<'_>, NotFused> {
-    let placed = &lowered.fact.columns()[lowered.fact_columns[column]];
+    let placed = placed_column(lowered, column);
     match placed.coded() {
         Some(coded) => Ok(FactColumn {
             coded,

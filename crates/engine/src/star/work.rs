@@ -7,9 +7,10 @@ use super::NotFused;
 use super::compile::Compiled;
 use super::lower::Lowered;
 use super::morsels::MorselQueue;
+use super::universe::placed_column;
 use super::zones::ZoneFilters;
 use crate::breakdown::{broke_down, caught};
-use crate::column::PlacedColumn;
+use crate::column::{ColumnWords, PlacedColumn};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use std::collections::HashSet;
@@ -17,7 +18,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tierloom_kernels::codes::{CODE_PADDING, CodeWidth, Codes};
-use tierloom_star::{Expr, FilterStats, Groups, Measure, PlanError, Worker};
+use tierloom_star::{
+    Columns, Expr, FilterStats, Groups, Measure, PlanError, StarPlan, WordColumn, Worker,
+};
 
 /// Morsels between two yields to the runtime, which also lets cancellation take effect.
 const MORSELS_PER_YIELD: usize = 8;
@@ -45,7 +48,7 @@ impl From<DataFusionError> for EarlyEnd {
 impl From<PlanError> for EarlyEnd {
     fn from(error: PlanError) -> Self {
         match error {
-            PlanError::TooManyAccumulators { .. } | PlanError::DividedByZero => {
+            PlanError::TooManyAccumulators { .. } => {
                 EarlyEnd::NotFused(NotFused(error.to_string()))
             }
             mistake => EarlyEnd::Failed(DataFusionError::External(Box::new(mistake))),
@@ -114,23 +117,17 @@ pub(super) async fn work(
     held: MemoryReservation,
 ) -> Result<WorkerResult, EarlyEnd> {
     let fact = Arc::clone(&lowered.fact);
-    let rows = fact.rows();
-    let columns: Vec<Codes<'_>> = lowered
-        .fact_columns
-        .iter()
-        .map(|&i| {
-            fact.columns()[i]
-                .coded()
-                // Compiled plans only read coded columns; placeholders keep the indices of the
-                // others.
-                .map_or(nothing(rows), |c| c.codes())
-        })
-        .collect();
-    // What the codes lie in, where it has to be checked before they are used.
-    let guarded = lowered.fact_columns.iter().map(|&i| &fact.columns()[i]);
-    let guarded = guarded.filter(|column| column.is_guarded() && column.coded().is_some());
+    let used = used_columns(&compiled.plan);
+    let columns = codes_of(&lowered);
+    let words = words_of(&lowered, &used)?;
+    let words = words.iter().map(|words| Some(words.as_ref()?.words()));
+    let words: Vec<Option<WordColumn<'_>>> = words.collect();
+    // What the codes and words lie in, where it has to be checked before they are used.
+    let is_read = |column: &PlacedColumn| column.coded().is_some() || column.has_words();
+    let guarded = used.iter().map(|at| placed_column(&lowered, *at));
+    let guarded = guarded.filter(|column| column.is_guarded() && is_read(column));
     let guarded: Vec<&PlacedColumn> = guarded.collect();
-    let mut staging = StagingBuffers::new(&lowered, &compiled);
+    let mut staging = StagingBuffers::new(&lowered, &used);
     let widths: Vec<CodeWidth> = columns.iter().map(Codes::width).collect();
     let plan = Arc::new(compiled.plan.clone());
     // Array accumulators are reserved by the run for all workers; hashed groups by each worker as
@@ -148,7 +145,11 @@ pub(super) async fn work(
                 };
                 let began = cursor.is_timed().then(Instant::now);
                 let start = rows.start;
-                skipped += one_morsel(&mut worker, &mut staging, &columns, &guarded, &zones, rows)?;
+                let read = Columns {
+                    codes: &columns,
+                    words: &words,
+                };
+                skipped += one_morsel(&mut worker, &mut staging, read, &guarded, &zones, rows)?;
                 if let Some(began) = began {
                     cursor.note(start, began.elapsed());
                 }
@@ -181,11 +182,31 @@ pub(super) async fn work(
     })
 }
 
+/// The codes of all fact columns.
+fn codes_of(lowered: &Lowered) -> Vec<Codes<'_>> {
+    // Placeholders keep the indices of columns that are not coded.
+    let codes = |at| match placed_column(lowered, at).coded() {
+        Some(coded) => coded.codes(),
+        None => nothing(lowered.fact.rows()),
+    };
+    (0..lowered.fact_columns.len()).map(codes).collect()
+}
+
+/// The words of those columns that are `used` and have some.
+fn words_of(lowered: &Lowered, used: &HashSet<usize>) -> Result<Vec<Option<ColumnWords>>> {
+    let words = (0..lowered.fact_columns.len()).map(|at| match used.contains(&at) {
+        true => placed_column(lowered, at).words(),
+        false => Ok(None),
+    });
+    let words = words.collect::<std::result::Result<_, _>>();
+    words.map_err(|e| DataFusionError::External(Box::new(e)))
+}
+
 /// Processes the rows of a morsel in zones where some may pass; the number of all others.
 fn one_morsel(
     worker: &mut Worker,
     staging: &mut StagingBuffers,
-    columns: &[Codes<'_>],
+    columns: Columns<'_>,
     guarded: &[&PlacedColumn],
     zones: &ZoneFilters<'_>,
     mut rows: Range<usize>,
@@ -201,8 +222,12 @@ fn one_morsel(
         if staging.is_empty() {
             worker.morsel(columns, part)?;
         } else {
-            let staged = staging.copy(columns, part.clone())?;
-            worker.morsel(&staged, 0..part.len())?;
+            let (codes, words) = staging.copy(columns, part.clone())?;
+            let staged = Columns {
+                codes: &codes,
+                words: &words,
+            };
+            worker.morsel(staged, 0..part.len())?;
         }
     }
     worker.skip(skipped);
@@ -216,52 +241,79 @@ fn nothing(rows: usize) -> Codes<'static> {
         .unwrap_or_else(|e| unreachable!("no bytes are needed: {e}"))
 }
 
-/// DRAM copies of a morsel's codes, for columns read through a working buffer (staged).
+/// The columns that a plan reads.
+fn used_columns(plan: &StarPlan) -> HashSet<usize> {
+    let filters = plan.filters.iter().map(|f| f.column);
+    let groups = plan.groups.iter().map(|g| g.column);
+    let measures = plan.measures.iter().flat_map(Measure::columns);
+    let conditions = plan.conditions.iter().flat_map(Expr::columns);
+    let all = filters.chain(groups).chain(measures).chain(conditions);
+    all.map(|column| plan.read_for(column)).collect()
+}
+
+/// DRAM copies of a morsel's codes and words, for columns read through a working buffer (staged).
 struct StagingBuffers {
-    buffers: Vec<Option<Vec<u8>>>,
+    buffers: Vec<Option<Staged>>,
+}
+
+/// The copy of one column.
+#[derive(Default)]
+struct Staged {
+    codes: Vec<u8>,
+    words: Vec<i64>,
 }
 
 impl StagingBuffers {
-    fn new(lowered: &Lowered, compiled: &Compiled) -> Self {
-        let plan = &compiled.plan;
-        let filters = plan.filters.iter().map(|f| f.column);
-        let groups = plan.groups.iter().map(|g| g.column);
-        let measures = plan.measures.iter().flat_map(Measure::columns);
-        let conditions = plan.conditions.iter().flat_map(Expr::columns);
-        let all = filters.chain(groups).chain(measures).chain(conditions);
-        let read: HashSet<usize> = all.map(|column| plan.read_for(column)).collect();
-        let used = |column: usize| read.contains(&column);
+    fn new(lowered: &Lowered, used: &HashSet<usize>) -> Self {
         let staged = |(at, index): (usize, &usize)| {
-            (used(at) && lowered.fact.is_staged(*index)).then(Vec::new)
+            (used.contains(&at) && lowered.fact.is_staged(*index)).then(Staged::default)
         };
-        let buffers: Vec<_> = lowered
-            .fact_columns
-            .iter()
-            .enumerate()
-            .map(staged)
-            .collect();
-        StagingBuffers { buffers }
+        let buffers = lowered.fact_columns.iter().enumerate().map(staged);
+        StagingBuffers {
+            buffers: buffers.collect(),
+        }
     }
 
     fn is_empty(&self) -> bool {
         self.buffers.iter().all(Option::is_none)
     }
 
-    fn copy<'a>(&'a mut self, columns: &[Codes<'a>], rows: Range<usize>) -> Result<Vec<Codes<'a>>> {
-        self.buffers
-            .iter_mut()
-            .zip(columns)
-            .map(|(buffer, codes)| {
-                let part = codes.slice(rows.clone());
-                let Some(buffer) = buffer else {
-                    return Ok(part);
-                };
-                buffer.clear();
-                // `size_bytes` includes the padding that vector loads need behind the last code.
-                buffer.extend_from_slice(&part.bytes()[..part.width().size_bytes(part.rows())]);
-                Codes::new(buffer, part.width(), part.rows())
-                    .map_err(|e| DataFusionError::External(Box::new(e)))
-            })
-            .collect()
+    fn copy<'a>(
+        &'a mut self,
+        columns: Columns<'a>,
+        rows: Range<usize>,
+    ) -> Result<(Vec<Codes<'a>>, Vec<Option<WordColumn<'a>>>)> {
+        let mut of_rows = (Vec::new(), Vec::new());
+        for (at, buffer) in self.buffers.iter_mut().enumerate() {
+            let codes = columns.codes[at].slice(rows.clone());
+            let words = columns.words[at].map(|words| words.slice(rows.clone()));
+            let (codes, words) = match (buffer, words) {
+                (None, words) => (codes, words),
+                (Some(buffer), Some(words)) => {
+                    buffer.words.clear();
+                    buffer.words.extend_from_slice(words.words);
+                    let copied = WordColumn {
+                        words: &buffer.words,
+                        ..words
+                    };
+                    (codes, Some(copied))
+                }
+                (Some(Staged { codes: buffer, .. }), None) => {
+                    buffer.clear();
+                    // `size_bytes` includes the padding that vector loads need behind the last
+                    // code.
+                    let size = codes.width().size_bytes(codes.rows());
+                    buffer.extend_from_slice(&codes.bytes()[..size]);
+                    let copied = Codes::new(buffer, codes.width(), codes.rows());
+                    (
+                        copied.map_err(|e| DataFusionError::External(Box::new(e)))?,
+                        None,
+                    )
+                }
+            };
+            of_rows.0.push(codes);
+            of_rows.1.push(words);
+        }
+        Ok(of_rows)
     }
 }

@@ -30,5 +30,6 @@ mod star;
 mod star_limits;
 mod star_values;
 mod tpc_answers;
+mod words;
 mod zero_copy;
 mod zones;
