@@ -11,6 +11,7 @@ mod constants;
 mod correlated;
 mod counted_sets;
 mod delegated;
+mod duration_seconds;
 mod exceptions;
 mod false_keys;
 mod filter_fence;
@@ -70,6 +71,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::analyzer::Analyzer;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
+use duration_seconds::{Extract, date_part};
 use exceptions::Except;
 use false_keys::{KeylessJoins, KeylessRelations};
 use float_extremes::float_extremes;
@@ -152,8 +154,10 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(ordered_aggregates());
     let functions = builder.scalar_functions().get_or_insert_default();
     functions.push(output_mark());
+    functions.push(date_part());
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(IntervalProducts));
+    planners.insert(0, Arc::new(Extract));
     builder
 }
 

@@ -21,6 +21,7 @@ pub mod capture;
 mod coded;
 mod column;
 mod comparisons;
+mod concatenated;
 mod constant_keys;
 mod elsewhere;
 mod error;

@@ -2,9 +2,10 @@
 
 use super::keys::{can_lead, sorted};
 use crate::breakdown::guarded;
+use crate::concatenated::concatenated;
 use crate::replaced;
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
-use arrow::compute::{SortColumn, concat, take};
+use arrow::compute::{SortColumn, take};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -216,9 +217,9 @@ impl SortStream {
         }
         let columns = (0..self.schema.fields().len()).map(|index| {
             let parts = batches.iter().map(|batch| batch.column(index).as_ref());
-            concat(&parts.collect::<Vec<_>>())
+            concatenated(&parts.collect::<Vec<_>>())
         });
-        let columns: Vec<ArrayRef> = columns.collect::<std::result::Result<_, _>>()?;
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         drop(batches);
         let rows = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
         let by = self.order.iter().map(|by| {

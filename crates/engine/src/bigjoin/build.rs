@@ -8,8 +8,8 @@ use super::NAME;
 use super::keys::{KeyColumns, Packing};
 use super::storage::Storage;
 use crate::breakdown::guarded;
+use crate::concatenated::concatenated;
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::concat;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::common::{DataFusionError, Result, exec_err};
@@ -142,7 +142,7 @@ fn concatenate(
             }
             let parts: Vec<&dyn arrow::array::Array> =
                 batches.iter().map(|b| b.column(index).as_ref()).collect();
-            Ok(Some(concat(&parts)?))
+            Ok(Some(concatenated(&parts)?))
         })
         .collect()
 }

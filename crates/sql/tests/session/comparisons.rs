@@ -261,6 +261,30 @@ fn parameters_of_prepared_statements_are_compared_as_what_they_are() {
 }
 
 #[test]
+fn the_seconds_between_times_keep_their_fraction() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT n, \
+                 TIMESTAMP '2026-01-31 10:00:00.25' + n * INTERVAL '1 minute' AS a, \
+                 TIMESTAMP '2026-01-31 10:00:00' AS b FROM (VALUES (0), (1), (-3), (1500)) v (n)";
+    run(&mut session, table).unwrap();
+    for condition in [
+        "extract(epoch FROM a - b) = 60 * n + 0.25",
+        "date_part('EPOCH', b - a) = -60 * n - 0.25",
+        "extract(epoch FROM a - b) * 4 % 60 BETWEEN -59 AND 1",
+        "datepart('epoch', a - b) < 90000.3",
+    ] {
+        let sql = format!("SELECT count(*) FROM t WHERE {condition}");
+        assert_eq!(number(&mut session, &sql), 4, "{condition}");
+        // For all rows at once, and as a constant.
+        let sql = format!("SELECT count(CASE WHEN {condition} THEN 1 END) FROM t");
+        assert_eq!(number(&mut session, &sql), 4, "{condition}");
+    }
+    let constant = "SELECT cast(4 * extract(epoch FROM TIMESTAMP '2026-01-31 10:01:00.25' - \
+                    TIMESTAMP '2026-01-31 10:00:00') AS BIGINT)";
+    assert_eq!(number(&mut session, constant), 241);
+}
+
+#[test]
 fn intervals_times_and_divided_by_numbers_move_dates_and_timestamps() {
     let mut session = session();
     let table = "CREATE TABLE t AS SELECT * FROM (VALUES (0, DATE '2026-01-31'), \
