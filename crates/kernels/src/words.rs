@@ -46,6 +46,8 @@ pub enum FloatFunction {
     Floor,
     /// The smallest whole number that is not smaller.
     Ceil,
+    /// The nearest whole number; of two, that with the larger magnitude.
+    Round,
     /// The natural logarithm.
     Ln,
     /// The power of e.
@@ -166,6 +168,7 @@ for_processor! {
             FloatFunction::Sqrt => each(values, f64::sqrt),
             FloatFunction::Floor => each(values, f64::floor),
             FloatFunction::Ceil => each(values, f64::ceil),
+            FloatFunction::Round => each(values, f64::round),
             FloatFunction::Ln => each(values, f64::ln),
             FloatFunction::Exp => each(values, f64::exp),
             FloatFunction::OneNan => each(values, |v| if v.is_nan() { f64::NAN } else { v }),
@@ -362,14 +365,15 @@ mod tests {
         fn functions_are_those_of_one_float(
             values in prop::collection::vec(words(), 0..40),
         ) {
-            use FloatFunction::{Abs, Ceil, Exp, Floor, Ln, Negative, OneNan, Sqrt};
+            use FloatFunction::{Abs, Ceil, Exp, Floor, Ln, Negative, OneNan, Round, Sqrt};
             type Function = fn(f64) -> f64;
-            let functions: [(FloatFunction, Function); 8] = [
+            let functions: [(FloatFunction, Function); 9] = [
                 (Negative, |v| -v),
                 (Abs, f64::abs),
                 (Sqrt, f64::sqrt),
                 (Floor, f64::floor),
                 (Ceil, f64::ceil),
+                (Round, f64::round),
                 (Ln, f64::ln),
                 (Exp, f64::exp),
                 (OneNan, |v| v),

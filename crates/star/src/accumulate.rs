@@ -1,18 +1,19 @@
 //! Adds the rows that are left to their groups, block by block.
 
+use crate::Expr;
 use crate::many_groups::{add_counting_row, add_rows};
 use crate::one_group;
-use crate::plan::{Measure, MeasureKind};
+use crate::plan::{Measure, MeasureKind, WordKey};
 use crate::runs::{Run, find_runs};
-use crate::worker::Worker;
+use crate::worker::{BLOCK_ROWS, Worker};
 use std::ops::Range;
 use tierloom_kernels::sums::products;
-use tierloom_kernels::words::not_zero;
+use tierloom_kernels::words::{keep_or, not_zero};
 
 impl Worker {
     /// Counts a block of rows in their groups.
     pub(crate) fn count_rows(&mut self, rows: Range<usize>) {
-        if self.plan.groups.is_empty() {
+        if self.plan.has_one_group() {
             self.runs.clear();
             self.runs.push(Run {
                 rows: 0..rows.len(),
@@ -35,16 +36,31 @@ impl Worker {
         }
     }
 
-    /// Finds which of `rows` count for a measure; the first has the first place in `counts`.
-    fn find_counting(&mut self, measure: &Measure, rows: Range<usize>) {
+    /// Writes the words by which `count` rows are grouped to `keys`.
+    pub(crate) fn find_words(&mut self, key: &WordKey, count: usize) {
+        for start in (0..count).step_by(BLOCK_ROWS) {
+            let rows = start..count.min(start + BLOCK_ROWS);
+            self.find_counting(&key.nulls, &key.when, rows.clone());
+            let (inputs, values) = (&self.inputs, &mut self.values);
+            key.value.evaluate(inputs, rows.clone(), values);
+            let values = &mut values[0][..rows.len()];
+            keep_or(values, &self.counts[..rows.len()], key.null);
+            let keys = self.keys[rows].iter_mut().zip(values);
+            keys.for_each(|(key, value)| *key = *value as u64);
+        }
+    }
+
+    /// Finds in which of `rows` none of the columns `nulls` is NULL and no condition is 0; the
+    /// first has the first place in `counts`.
+    fn find_counting(&mut self, nulls: &[usize], when: &[Expr], rows: Range<usize>) {
         let counts = &mut self.counts[..rows.len()];
         counts.fill(true);
-        for column in &measure.nulls {
+        for column in nulls {
             let codes = &self.inputs.codes[*column][rows.clone()];
             let codes = counts.iter_mut().zip(codes);
             codes.for_each(|(counts, code)| *counts &= *code != 0);
         }
-        for condition in &measure.when {
+        for condition in when {
             self.computed = None;
             condition.evaluate(&self.inputs, rows.clone(), &mut self.values);
             not_zero(&self.values[0][..counts.len()], counts, true);
@@ -55,7 +71,7 @@ impl Worker {
     pub(crate) fn accumulate(&mut self, index: usize, measure: &Measure, rows: Range<usize>) {
         let same_rows = Some(self.same_rows[index]);
         if measure.leaves_out_rows() && self.found != same_rows {
-            self.find_counting(measure, rows.clone());
+            self.find_counting(&measure.nulls, &measure.when, rows.clone());
             self.found = same_rows;
         }
         // Counts ignore their expression.

@@ -140,6 +140,9 @@ impl StarPlan {
 impl Groups {
     /// Size of the array for `combinations` groups, in bytes; `None` if the groups are hashed.
     fn dense_bytes(plan: &StarPlan, combinations: u64) -> Option<u64> {
+        if plan.key.is_some() {
+            return None;
+        }
         let slots = combinations.checked_mul(lanes(combinations) as u64)?;
         let words = slots.checked_mul(Layout::new(&plan.measures).words as u64)?;
         let bytes = words.checked_mul(8)?;

@@ -37,7 +37,7 @@ pub use floats::FloatSum;
 pub use groups::{FinishedGroups, Groups};
 pub use inputs::WordColumn;
 pub use plan::{
-    ColumnFilter, GroupMap, GroupPart, Measure, MeasureKind, PlanError, StarPlan, Test,
+    ColumnFilter, GroupMap, GroupPart, Measure, MeasureKind, PlanError, StarPlan, Test, WordKey,
 };
 pub use spans::{SpanParts, Spans};
 pub use tierloom_kernels::words::{Bits, FloatFunction, FloatOp, rank};

@@ -153,6 +153,33 @@ impl Measure {
     }
 }
 
+/// A group key that is a word computed from each row, such as a float that is rounded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WordKey {
+    /// The word; it has to be none of a row whose key is NULL.
+    pub value: Expr,
+    /// The word that stands for NULL.
+    pub null: i64,
+    /// Columns whose code 0 is NULL; a row with NULL in any of them has the key NULL.
+    pub nulls: Vec<usize>,
+    /// Conditions without which the key of a row is NULL: none of them is 0.
+    pub when: Vec<Expr>,
+}
+
+impl WordKey {
+    /// Its value and conditions.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        self.when.iter().chain([&self.value])
+    }
+
+    /// The columns that it reads.
+    pub fn columns(&self) -> Vec<usize> {
+        let mut columns: Vec<usize> = self.expressions().flat_map(Expr::columns).collect();
+        columns.extend(&self.nulls);
+        columns
+    }
+}
+
 /// A star join over one table. [`Worker`](crate::Worker) runs it.
 #[derive(Debug, Clone, Default)]
 pub struct StarPlan {
@@ -162,6 +189,8 @@ pub struct StarPlan {
     pub conditions: Vec<Expr>,
     /// The parts of the group key, most significant first; empty for one group of all rows.
     pub groups: Vec<GroupPart>,
+    /// A group key in the place of `groups`, which are then empty.
+    pub key: Option<WordKey>,
     /// The aggregates to compute per group.
     pub measures: Vec<Measure>,
     /// Number of columns that are read; the plan's column indices are below it, but for those of
@@ -242,7 +271,9 @@ impl StarPlan {
     pub(crate) fn depth(&self) -> usize {
         let measures = self.measures.iter();
         let measures = measures.flat_map(|m| m.when.iter().chain([&m.expr]));
-        let expressions = self.conditions.iter().chain(measures).map(Expr::depth);
+        let key = self.key.iter().flat_map(WordKey::expressions);
+        let expressions = self.conditions.iter().chain(measures).chain(key);
+        let expressions = expressions.map(Expr::depth);
         let factors = self.measures.iter().filter_map(|m| m.factor.as_ref());
         // The first buffer has the values that are multiplied.
         let factors = factors.map(|factor| 1 + factor.depth());
@@ -274,6 +305,11 @@ impl StarPlan {
         Ok(())
     }
 
+    /// Whether all rows are in one group.
+    pub(crate) fn has_one_group(&self) -> bool {
+        self.groups.is_empty() && self.key.is_none()
+    }
+
     /// The column that is read for column `column` of the plan: itself, or that whose spans it has.
     pub fn read_for(&self, column: usize) -> usize {
         let spans = column.checked_sub(self.columns);
@@ -291,12 +327,19 @@ impl StarPlan {
         let groups = self.groups.iter().map(|g| g.column);
         let measures = self.measures.iter().flat_map(Measure::columns);
         let conditions = self.conditions.iter().flat_map(Expr::columns);
+        let key = self.key.iter().flat_map(WordKey::columns);
         let mut read = filters.chain(self.spans.iter().map(|spans| spans.column));
         let missing = read.find(|column| *column >= self.columns);
-        let mut used = conditions.chain(groups).chain(measures);
+        let mut used = conditions.chain(groups).chain(measures).chain(key);
         let all = self.columns + self.spans.len();
         if let Some(column) = missing.or_else(|| used.find(|column| *column >= all)) {
             return Err(PlanError::NoSuchColumn(column));
+        }
+        if self.key.is_some() {
+            return match self.groups.is_empty() {
+                true => Ok(u64::MAX),
+                false => Err(PlanError::TooManyGroups),
+            };
         }
         self.groups
             .iter()

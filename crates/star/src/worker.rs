@@ -8,7 +8,7 @@ use crate::Expr;
 use crate::cost::{MAX_DENSE, Order, best_order};
 use crate::groups::Groups;
 use crate::inputs::{Inputs, WordColumn};
-use crate::plan::{GroupMap, Measure, PlanError, StarPlan, Test};
+use crate::plan::{GroupMap, Measure, PlanError, StarPlan, Test, WordKey};
 use crate::runs::Run;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const FAR_MAP_BYTES: usize = 512 << 10;
 
 /// Rows of a vector whose expressions are computed together, so that their values stay in the
 /// caches of first level.
-const BLOCK_ROWS: usize = VECTOR_ROWS / 4;
+pub(crate) const BLOCK_ROWS: usize = VECTOR_ROWS / 4;
 
 /// Late columns are prefetched if at most one row of this many is left.
 const SPARSE_ONE_IN: usize = 8;
@@ -142,8 +142,9 @@ impl Worker {
                 used[spans.column] |= used[plan.columns + at];
             }
         };
-        for column in read.iter().flatten() {
-            used[*column] = true;
+        let key = plan.key.iter().flat_map(WordKey::columns);
+        for column in read.iter().flatten().copied().chain(key) {
+            used[column] = true;
         }
         let mut needed = Vec::new();
         for condition in asked.iter().rev() {
@@ -370,8 +371,14 @@ impl Worker {
         for part in &plan.groups {
             self.load(columns, vector, part.column);
         }
+        if let Some(key) = &plan.key {
+            for column in key.columns() {
+                self.load(columns, vector, column);
+            }
+            self.find_words(key, count);
+        }
         // Without groups, all rows use the one slot at the initial value of `offsets`.
-        if !plan.groups.is_empty() {
+        if !plan.has_one_group() {
             self.find_slots(count)?;
         }
         for index in 0..plan.measures.len() {
@@ -460,7 +467,9 @@ impl Worker {
 
     fn find_slots(&mut self, count: usize) -> Result<(), PlanError> {
         let keys = &mut self.keys[..count];
-        keys.fill(0);
+        if self.plan.key.is_none() {
+            keys.fill(0);
+        }
         for part in &self.plan.groups {
             let codes = &self.inputs.codes[part.column][..count];
             let radix = part.count.max(1);

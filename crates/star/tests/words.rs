@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes, pack};
 use tierloom_star::{
     Bits, ColumnFilter, Columns, Expr, FloatFunction, FloatOp, FloatSum, GroupMap, GroupPart,
-    MORSEL_ROWS, Measure, MeasureKind, StarPlan, Test, WordColumn, Worker, rank,
+    MORSEL_ROWS, Measure, MeasureKind, StarPlan, Test, WordColumn, WordKey, Worker, rank,
 };
 
 /// A code of up to 9, a float with NULLs, an integer of 64 bits and a float without.
@@ -169,6 +169,31 @@ fn by_rows(rows: &Rows, group: &[usize]) -> Vec<Option<i128>> {
     ]
 }
 
+/// Stands for a key that is NULL.
+const NULL: i64 = i64::MIN + 77;
+
+/// Groups by `floor(x / 4096)`.
+fn by_x() -> WordKey {
+    let quotient = word(X).with_float(FloatOp::Div, constant(4096.0));
+    WordKey {
+        value: quotient.of_float(FloatFunction::Floor),
+        null: NULL,
+        nulls: vec![X],
+        when: Vec::new(),
+    }
+}
+
+/// Groups by `n - 5` where the code is more than 3.
+fn by_n() -> WordKey {
+    let more = Expr::Code { column: 0, base: 0 }.within(4, 9);
+    WordKey {
+        value: word(N) - Expr::Constant(5),
+        null: NULL,
+        nulls: Vec::new(),
+        when: vec![more],
+    }
+}
+
 fn measures() -> Vec<Measure> {
     use MeasureKind::{Count, FloatSum, Max, Min, Sum};
     let quarters = Expr::Code { column: 0, base: 0 }.to_float(4.0);
@@ -209,7 +234,7 @@ proptest! {
     #[test]
     fn words_and_floats_are_aggregated_as_by_a_loop(
         count in prop::sample::select(vec![1_usize, 1023, 1025, 4096, 30_000]),
-        grouped in any::<bool>(),
+        grouped in 0_u8..4,
         filtered in any::<bool>(),
         conditions in 0_u8..4,
         workers in 1_usize..4,
@@ -238,7 +263,12 @@ proptest! {
                 2 => vec![within(word(Y), 2_000.0), small_n],
                 _ => vec![within(word(X), -7.5), Expr::Code { column: X, base: 0 }.within(1, 1)],
             },
-            groups: if grouped { vec![group] } else { vec![] },
+            groups: if grouped == 1 { vec![group] } else { vec![] },
+            key: match grouped {
+                2 => Some(by_x()),
+                3 => Some(by_n()),
+                _ => None,
+            },
             measures,
             columns: 4,
             rows: count as u64,
@@ -255,7 +285,13 @@ proptest! {
                 _ => rows.x[row].is_some_and(|x| x >= -7.5),
             };
             if passes && holds {
-                let key = if grouped { u64::from(rows.codes[row]) } else { 0 };
+                let key = match grouped {
+                    0 => 0,
+                    1 => u64::from(rows.codes[row]),
+                    2 => rows.x[row].map_or(NULL, |x| (x / 4096.0).floor().to_bits() as i64) as u64,
+                    _ if rows.codes[row] > 3 => (rows.n[row] - 5) as u64,
+                    _ => NULL as u64,
+                };
                 groups.entry(key).or_default().push(row);
             }
         }

@@ -13,14 +13,17 @@ use super::flags::in_set;
 use super::lower::{Lowered, columns_of, not_volatile};
 use super::measures::{Measures, StateColumn};
 use super::universe::{fact_column, over_dimension};
+use super::word_key::{most_bytes, word_key};
 use arrow::array::{Array, ArrayRef};
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
-use tierloom_star::{ColumnFilter, Expr, GroupMap, GroupPart, Measure, Spans, StarPlan, Test};
+use tierloom_star::{
+    ColumnFilter, Expr, GroupMap, GroupPart, Measure, Spans, StarPlan, Test, WordKey,
+};
 
 /// Largest number of foreign-key codes for which lookup tables are built.
 const MAX_KEY_CODES: u64 = 1 << 27;
@@ -40,6 +43,8 @@ pub(super) enum GroupValues {
     Listed { part: usize, values: ArrayRef },
     /// The ordinals of a part are the codes of this column of the universe.
     Codes { part: usize, column: usize },
+    /// The keys are words of this type.
+    Words { data_type: DataType },
 }
 
 /// A compiled plan, and how its results become arrays.
@@ -64,7 +69,7 @@ impl Compiled {
         };
         let of_values = |values: &GroupValues| match values {
             GroupValues::Listed { values, .. } => values.get_array_memory_size(),
-            GroupValues::Codes { .. } => 0,
+            GroupValues::Codes { .. } | GroupValues::Words { .. } => 0,
         };
         let plan = &self.plan;
         plan.filters.iter().map(|f| of_set(&f.test)).sum::<usize>()
@@ -74,6 +79,7 @@ impl Compiled {
                 .iter()
                 .flat_map(Measure::expressions)
                 .chain(&plan.conditions)
+                .chain(plan.key.iter().flat_map(WordKey::expressions))
                 .map(table_bytes)
                 .sum::<usize>()
             + self.groups.iter().map(of_values).sum::<usize>()
@@ -124,7 +130,15 @@ pub(super) fn compile(
         filter(&arithmetic, predicate, &mut plan)?;
     }
     lookups(lowered, dimensions, &mut plan)?;
-    let groups = groups(&arithmetic, aggregation, dimensions, &mut plan)?;
+    let groups = match groups(&arithmetic, aggregation, dimensions, &mut plan) {
+        Ok(groups) => groups,
+        Err(why) => {
+            let (key, data_type) = word_key(&arithmetic, aggregation).map_err(|_| why)?;
+            plan.groups.clear();
+            plan.key = Some(key);
+            vec![GroupValues::Words { data_type }]
+        }
+    };
     let mut measures = Measures::new(&arithmetic, !aggregation.groups.is_empty());
     let mut states = Vec::new();
     let mut field = aggregation.groups.len();
@@ -135,6 +149,9 @@ pub(super) fn compile(
         states.extend(added);
     }
     plan.measures = measures.finish();
+    if plan.key.is_some() {
+        plan.most_bytes = Some(most_bytes(plan.measures.len()));
+    }
     plan.spans = arithmetic.spans.take();
     plan.combinations().map_err(|e| NotFused(e.to_string()))?;
     // In a dry run the group maps are placeholders without ordinals.

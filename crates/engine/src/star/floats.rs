@@ -21,6 +21,7 @@ use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::ScalarFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use tierloom_star::{Expr, FloatFunction, FloatOp};
 const MOST_DIGITS_OF_SUMS: i8 = 18;
 
 /// The bits of a float as a constant.
-fn bits_of(value: f64) -> Expr {
+pub(super) fn bits_of(value: f64) -> Expr {
     Expr::Constant(value.to_bits() as i64)
 }
 
@@ -211,6 +212,7 @@ impl Arithmetic<'_> {
     /// A function of one float.
     pub(super) fn float_function(&self, call: &ScalarFunctionExpr) -> Result<Typed, NotFused> {
         let function = match call.fun().name() {
+            "round" => return self.rounded(call),
             "abs" => FloatFunction::Abs,
             "sqrt" => FloatFunction::Sqrt,
             "floor" => FloatFunction::Floor,
@@ -228,6 +230,38 @@ impl Arithmetic<'_> {
             return Ok(argument);
         }
         of_bits(function, argument)
+    }
+
+    /// A float that is rounded to a constant number of digits, as DataFusion does.
+    fn rounded(&self, call: &ScalarFunctionExpr) -> Result<Typed, NotFused> {
+        let digits = call
+            .args()
+            .get(1)
+            .map(|digits| digits.downcast_ref::<Literal>());
+        let digits = match digits.map(|literal| literal.map(Literal::value)) {
+            None => 0,
+            Some(Some(ScalarValue::Int32(Some(digits)))) if (0..=22).contains(digits) => *digits,
+            Some(Some(ScalarValue::Int64(Some(digits)))) if (0..=22).contains(digits) => {
+                *digits as i32
+            }
+            _ => return NotFused::because("it is rounded to another number of digits"),
+        };
+        let Some(value) = call.args().first() else {
+            return NotFused::because("nothing is rounded");
+        };
+        let value = self.typed(value)?;
+        let is_exact = value.is_as_computed();
+        let value = value.in_bits()?;
+        let nulls = Typed::always(Expr::Constant(0), DataType::Float64).null_with(&[&value]);
+        // The powers of ten up to 22 are exact.
+        let factor = 10_f64.powi(digits);
+        let scaled = |op, expr: Expr| match digits {
+            0 => expr,
+            _ => expr.with_float(op, bits_of(factor)),
+        };
+        let whole = scaled(FloatOp::Mul, value.expr).of_float(FloatFunction::Round);
+        let expr = scaled(FloatOp::Div, whole);
+        Ok(Typed { expr, ..nulls }.with_bits(is_exact))
     }
 
     /// A value cast to a float.

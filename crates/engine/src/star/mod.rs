@@ -40,6 +40,7 @@ mod rule;
 mod run;
 mod typed;
 mod universe;
+mod word_key;
 mod work;
 mod zones;
 

@@ -8,6 +8,7 @@ use super::compile::{Compiled, GroupValues};
 use super::lower::Lowered;
 use super::measures::{StateColumn, StateValue};
 use super::universe::fact_column;
+use super::word_key::values_of_keys;
 use crate::coded::CodedColumn;
 use arrow::array::{
     ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
@@ -39,6 +40,10 @@ pub(super) fn batch(
             GroupValues::Codes { part, column } => {
                 values_of(fact_column(lowered, *column)?.coded, &ordinals(*part))?
             }
+            GroupValues::Words { data_type } => match &compiled.plan.key {
+                Some(key) => values_of_keys(&found.keys, key, data_type)?,
+                None => return NotFused::because("groups by words without a key"),
+            },
         });
     }
     for state in &compiled.states {
@@ -160,7 +165,10 @@ fn decimals(values: Vec<Option<i128>>, unit: f64) -> ArrayRef {
     Arc::new(floats.collect::<Float64Array>())
 }
 
-fn state_array(values: Vec<Option<i128>>, data_type: &DataType) -> Result<ArrayRef, NotFused> {
+pub(super) fn state_array(
+    values: Vec<Option<i128>>,
+    data_type: &DataType,
+) -> Result<ArrayRef, NotFused> {
     Ok(match data_type {
         DataType::Decimal128(precision, scale) => {
             let array = Decimal128Array::from(values);

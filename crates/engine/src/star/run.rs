@@ -27,7 +27,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder}
 use datafusion_common_runtime::JoinSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tierloom_star::{ColumnFilter, Groups, MORSEL_ROWS, Measure, StarPlan};
+use tierloom_star::{ColumnFilter, Groups, MORSEL_ROWS, Measure, StarPlan, WordKey};
 
 /// Statistics of one execution, from which the phases for the tier model are made.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -339,7 +339,9 @@ impl Run {
         }
         let groups = plan.groups.iter().map(|g| g.column);
         let measures = plan.measures.iter().flat_map(Measure::columns);
-        let mut late: Vec<usize> = groups.chain(measures).map(table_column).collect();
+        let key = plan.key.iter().flat_map(WordKey::columns);
+        let late = groups.chain(measures).chain(key);
+        let mut late: Vec<usize> = late.map(table_column).collect();
         late.sort_unstable();
         late.dedup();
         // A column of a filter is read early.

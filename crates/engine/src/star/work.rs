@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tierloom_kernels::codes::{CODE_PADDING, CodeWidth, Codes};
 use tierloom_star::{
-    Columns, Expr, FilterStats, Groups, Measure, PlanError, StarPlan, WordColumn, Worker,
+    Columns, Expr, FilterStats, Groups, Measure, PlanError, StarPlan, WordColumn, WordKey, Worker,
 };
 
 /// Morsels between two yields to the runtime, which also lets cancellation take effect.
@@ -247,7 +247,9 @@ fn used_columns(plan: &StarPlan) -> HashSet<usize> {
     let groups = plan.groups.iter().map(|g| g.column);
     let measures = plan.measures.iter().flat_map(Measure::columns);
     let conditions = plan.conditions.iter().flat_map(Expr::columns);
+    let key = plan.key.iter().flat_map(WordKey::columns);
     let all = filters.chain(groups).chain(measures).chain(conditions);
+    let all = all.chain(key);
     all.map(|column| plan.read_for(column)).collect()
 }
 

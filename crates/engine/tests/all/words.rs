@@ -253,6 +253,43 @@ fn conditions_on_words_are_those_of_sql() {
 }
 
 #[test]
+fn groups_by_a_computed_word_are_hashed_unless_they_are_too_many() {
+    let both = both();
+    for key in [
+        "floor(y / 100) * 100",
+        "round(x / 1000)",
+        "round(y, 1)",
+        "ceil(odd)",
+        "round(-odd / 7, 0)",
+        "case when x > 0 then floor(y / 50) when k < 20 then 1e3 end",
+        "(n - 3) * 0",
+        "case when n > 0 then k + 1 when g = 'a' then k end",
+        "u - (u - t) - (t - u)",
+    ] {
+        both.same(&format!(
+            "select {key}, count(*), count(x), max(n) from f group by {key}"
+        ));
+    }
+    for key in [
+        "floor(y / 100) * 100",
+        "round(x / 1000)",
+        "round(y, 1)",
+        "ceil(odd)",
+    ] {
+        both.same_fused(&format!(
+            "select {key}, count(*), min(x), {} from f where k < 50 group by {key}",
+            rounded("sum(y)")
+        ));
+        both.same_fused(&format!(
+            "select {key}, {} from f join d on k = id where x < scale * 4000 group by {key}",
+            rounded("sum(y * scale)")
+        ));
+    }
+    both.same("select floor(y), g, count(*) from f group by floor(y), g");
+    both.same("select count(*) from (select distinct round(x) from f)");
+}
+
+#[test]
 fn times_of_words_are_grouped_by_what_is_constant_for_a_while() {
     let both = both();
     for part in [
