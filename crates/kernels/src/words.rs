@@ -263,22 +263,35 @@ impl Bits<'_> {
     }
 }
 
+/// Writes the bits of the rows from `start` on, as 0 and 1.
+#[inline(always)]
+fn unpack<T: From<bool>>(bits: Bits<'_>, start: usize, out: &mut [T]) {
+    let first = bits.offset + start;
+    // Up to the start of a byte one by one.
+    let lone = out.len().min((8 - first % 8) % 8);
+    let (single, whole) = out.split_at_mut(lone);
+    for (row, out) in single.iter_mut().enumerate() {
+        *out = bits.get(start + row).into();
+    }
+    let bytes = &bits.bytes[(first + lone) / 8..];
+    for (chunk, byte) in whole.chunks_mut(8).zip(bytes) {
+        for (at, out) in chunk.iter_mut().enumerate() {
+            *out = (byte & 1 << at != 0).into();
+        }
+    }
+}
+
 for_processor! {
     /// Writes the bits of the rows from `start` on, as 0 and 1.
     unpack_bits(bits: Bits<'_>, start: usize, out: &mut [u32]) {
-        let first = bits.offset + start;
-        // Up to the start of a byte one by one.
-        let lone = out.len().min((8 - first % 8) % 8);
-        let (single, whole) = out.split_at_mut(lone);
-        for (row, out) in single.iter_mut().enumerate() {
-            *out = u32::from(bits.get(start + row));
-        }
-        let bytes = &bits.bytes[(first + lone) / 8..];
-        for (chunk, byte) in whole.chunks_mut(8).zip(bytes) {
-            for (at, out) in chunk.iter_mut().enumerate() {
-                *out = u32::from(byte & 1 << at != 0);
-            }
-        }
+        unpack(bits, start, out);
+    }
+}
+
+for_processor! {
+    /// Writes the bits of the rows from `start` on, as the words 0 and 1.
+    unpack_words(bits: Bits<'_>, start: usize, out: &mut [i64]) {
+        unpack(bits, start, out);
     }
 }
 
@@ -415,6 +428,9 @@ mod tests {
             let bit = |row: usize| bytes[(offset + start + row) / 8] >> ((offset + start + row) % 8) & 1;
             let expected: Vec<u32> = (0..rows).map(|row| u32::from(bit(row))).collect();
             prop_assert_eq!(&found, &expected);
+            let mut words = vec![7; rows];
+            unpack_words(bits, start, &mut words);
+            prop_assert!(words.iter().zip(&expected).all(|(word, bit)| *word == i64::from(*bit)));
             let mut words: Vec<i64> = expected.iter().map(|bit| i64::from(*bit) * 5).collect();
             let mut flags = vec![false; rows];
             not_zero(&words, &mut flags, false);

@@ -3,30 +3,42 @@
 use std::ops::Range;
 use tierloom_kernels::codes::Codes;
 use tierloom_kernels::select::{Selection, VECTOR_ROWS};
-use tierloom_kernels::words::{Bits, unpack_bits};
+use tierloom_kernels::words::{Bits, unpack_bits, unpack_words};
 
-/// The values of a column that has no codes: integers of 64 bits, or the bits of floats.
+/// The values of a column that has no codes, any where a row is NULL.
+#[derive(Debug, Clone, Copy)]
+pub enum WordValues<'a> {
+    /// Integers of 64 bits, or the bits of floats.
+    Words(&'a [i64]),
+    /// Booleans, whose words are 0 and 1.
+    Bits(Bits<'a>),
+}
+
+/// A column that has no codes.
 #[derive(Debug, Clone, Copy)]
 pub struct WordColumn<'a> {
-    /// A word per row; any where the row is NULL.
-    pub words: &'a [i64],
+    /// The value of each row.
+    pub values: WordValues<'a>,
     /// The rows that are not NULL, if some may be.
     pub valid: Option<Bits<'a>>,
 }
 
-impl WordColumn<'_> {
+impl<'a> WordColumn<'a> {
     /// Those of some rows.
     ///
     /// # Panics
     /// If there are no such rows.
     pub fn slice(self, rows: Range<usize>) -> Self {
-        let valid = self.valid.map(|bits| Bits {
+        let of_rows = |bits: Bits<'a>| Bits {
             offset: bits.offset + rows.start,
             ..bits
-        });
+        };
         WordColumn {
-            words: &self.words[rows],
-            valid,
+            values: match self.values {
+                WordValues::Words(words) => WordValues::Words(&words[rows.clone()]),
+                WordValues::Bits(bits) => WordValues::Bits(of_rows(bits)),
+            },
+            valid: self.valid.map(of_rows),
         }
     }
 }
@@ -77,9 +89,19 @@ impl Inputs {
     ) {
         let out = &mut self.words[column];
         out.resize(VECTOR_ROWS, 0);
-        match selected {
-            None => out[..count].copy_from_slice(&words.words[start..start + count]),
-            Some(selection) => selection.gather_words(words.words, start, out),
+        match (words.values, selected) {
+            (WordValues::Words(words), None) => {
+                out[..count].copy_from_slice(&words[start..start + count]);
+            }
+            (WordValues::Words(words), Some(selection)) => {
+                selection.gather_words(words, start, out);
+            }
+            (WordValues::Bits(bits), None) => unpack_words(bits, start, &mut out[..count]),
+            (WordValues::Bits(bits), Some(selection)) => {
+                for (word, row) in out.iter_mut().zip(selection.positions()) {
+                    *word = i64::from(bits.get(start + usize::from(*row)));
+                }
+            }
         }
         let codes = &mut self.codes[column][..count];
         let Some(valid) = words.valid else {

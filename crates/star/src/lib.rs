@@ -35,7 +35,7 @@ pub use cost::{best_order, pipeline_cost};
 pub use expr::{Expr, Interval};
 pub use floats::FloatSum;
 pub use groups::{FinishedGroups, Groups};
-pub use inputs::WordColumn;
+pub use inputs::{WordColumn, WordValues};
 pub use plan::{
     ColumnFilter, GroupMap, GroupPart, Measure, MeasureKind, PlanError, StarPlan, Test, WordKey,
 };

@@ -7,7 +7,7 @@
 use crate::Expr;
 use crate::cost::{MAX_DENSE, Order, best_order};
 use crate::groups::Groups;
-use crate::inputs::{Inputs, WordColumn};
+use crate::inputs::{Inputs, WordColumn, WordValues};
 use crate::plan::{GroupMap, Measure, PlanError, StarPlan, Test, WordKey};
 use crate::runs::Run;
 use std::ops::Range;
@@ -321,8 +321,12 @@ impl Worker {
             let Some(vector) = pending else { return };
             for column in late {
                 let parts = VECTOR_ROWS / CHUNK_ROWS;
-                match columns.words(*column) {
-                    Some(of) => before.prefetch_words(of.words, vector.start, chunk, parts),
+                match columns.words(*column).map(|of| of.values) {
+                    Some(WordValues::Words(words)) => {
+                        before.prefetch_words(words, vector.start, chunk, parts);
+                    }
+                    // 512 rows are in a line.
+                    Some(WordValues::Bits(_)) => {}
                     None => before.prefetch(&columns.codes[*column], vector.start, chunk, parts),
                 }
             }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes, pack};
 use tierloom_star::{
     Bits, ColumnFilter, Columns, Expr, FloatFunction, FloatOp, FloatSum, GroupMap, GroupPart,
-    MORSEL_ROWS, Measure, MeasureKind, StarPlan, Test, WordColumn, WordKey, Worker, rank,
+    MORSEL_ROWS, Measure, MeasureKind, StarPlan, Test, WordColumn, WordKey, WordValues, Worker,
+    rank,
 };
 
 /// A code of up to 9, a float with NULLs, an integer of 64 bits and a float without.
@@ -20,6 +21,8 @@ struct Rows {
 const X: usize = 1;
 const N: usize = 2;
 const Y: usize = 3;
+/// Whether `y` is an even multiple of 1/8, NULL where `x` is.
+const EVEN: usize = 4;
 
 /// Multiples of 1/8 of either sign: sums of their products are exact.
 fn rows(count: usize, seed: u64) -> Rows {
@@ -92,14 +95,35 @@ fn fused(plan: StarPlan, rows: &Rows, workers: usize) -> BTreeMap<u64, Vec<Optio
         bytes: &valid_bytes,
         offset,
     };
-    let of = |words, valid| Some(WordColumn { words, valid });
+    let of = |words, valid| {
+        let values = WordValues::Words(words);
+        Some(WordColumn { values, valid })
+    };
+    // Whether `y` is an even multiple.
+    let mut even_bytes = vec![0_u8; count / 8 + 1];
+    for (row, y) in rows.y.iter().enumerate() {
+        even_bytes[row / 8] |= u8::from((y * 8.0) as i64 % 2 == 0) << (row % 8);
+    }
+    let even = WordColumn {
+        values: WordValues::Bits(Bits {
+            bytes: &even_bytes,
+            offset: 0,
+        }),
+        valid: Some(valid),
+    };
     let columns = Columns {
-        codes: &[codes, none, none, none],
-        words: &[None, of(&x, Some(valid)), of(&rows.n, None), of(&y, None)],
+        codes: &[codes, none, none, none, none],
+        words: &[
+            None,
+            of(&x, Some(valid)),
+            of(&rows.n, None),
+            of(&y, None),
+            Some(even),
+        ],
     };
     let plan = Arc::new(plan);
     let kinds: Vec<MeasureKind> = plan.measures.iter().map(|m| m.kind).collect();
-    let widths = [CodeWidth::One; 4];
+    let widths = [CodeWidth::One; 5];
     let mut team: Vec<Worker> = (0..workers)
         .map(|_| Worker::new(Arc::clone(&plan), &widths).unwrap())
         .collect();
@@ -166,6 +190,11 @@ fn by_rows(rows: &Rows, group: &[usize]) -> Vec<Option<i128>> {
                 .sum(),
         )),
         float(&|row, x| if rows.y[row] < x { 1.0 } else { 0.25 }),
+        of_valid(Some(
+            valid()
+                .map(|(row, _)| i128::from((rows.y[row] * 8.0) as i64 % 2 == 0))
+                .sum(),
+        )),
     ]
 }
 
@@ -226,6 +255,7 @@ fn measures() -> Vec<Measure> {
             &[],
         ),
         measure(FloatSum, less.choose(constant(1.0), constant(0.25)), &[X]),
+        measure(Sum, word(EVEN), &[EVEN]),
     ]
 }
 
@@ -238,7 +268,7 @@ proptest! {
         filtered in any::<bool>(),
         conditions in 0_u8..4,
         workers in 1_usize..4,
-        turned in 0_usize..11,
+        turned in 0_usize..12,
         seed in any::<u64>(),
     ) {
         let rows = rows(count, seed);
@@ -270,7 +300,7 @@ proptest! {
                 _ => None,
             },
             measures,
-            columns: 4,
+            columns: 5,
             rows: count as u64,
             ..StarPlan::default()
         };

@@ -1,22 +1,28 @@
-//! Columns whose values are words of 64 bits, as star joins read them.
+//! Columns whose values are words of 64 bits, or bits, as star joins read them.
 
-use arrow::array::{Array, ArrayRef};
-use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
-use tierloom_star::{Bits, WordColumn};
+use tierloom_star::{Bits, WordColumn, WordValues};
 
 /// The values of a column that has no codes, and which are NULL.
 #[derive(Debug, Clone)]
 pub(crate) struct ColumnWords {
-    values: ScalarBuffer<i64>,
+    values: Words,
     nulls: Option<NullBuffer>,
+}
+
+#[derive(Debug, Clone)]
+enum Words {
+    Whole(ScalarBuffer<i64>),
+    Bits(BooleanBuffer),
 }
 
 impl ColumnWords {
     /// Whether values of this type are words.
     pub fn has(data_type: &DataType) -> bool {
-        use DataType::{Float64, Int64, Timestamp};
-        matches!(data_type, Float64 | Int64 | Timestamp(..))
+        use DataType::{Boolean, Float64, Int64, Timestamp};
+        matches!(data_type, Boolean | Float64 | Int64 | Timestamp(..))
     }
 
     /// The words of `array`; `None` if its values are none.
@@ -24,23 +30,35 @@ impl ColumnWords {
         if !Self::has(array.data_type()) {
             return None;
         }
-        let data = array.to_data();
-        let buffer = data.buffers().first()?.clone();
+        let values = match array.as_boolean_opt() {
+            Some(booleans) => Words::Bits(booleans.values().clone()),
+            None => {
+                let data = array.to_data();
+                let buffer = data.buffers().first()?.clone();
+                Words::Whole(ScalarBuffer::new(buffer, data.offset(), data.len()))
+            }
+        };
         Some(ColumnWords {
-            values: ScalarBuffer::new(buffer, data.offset(), data.len()),
+            values,
             nulls: array.nulls().filter(|n| n.null_count() > 0).cloned(),
         })
     }
 
     /// The words of all rows.
     pub fn words(&self) -> WordColumn<'_> {
-        let valid = self.nulls.as_ref().map(|nulls| Bits {
-            bytes: nulls.inner().values(),
-            offset: nulls.inner().offset(),
-        });
         WordColumn {
-            words: &self.values,
-            valid,
+            values: match &self.values {
+                Words::Whole(words) => WordValues::Words(words),
+                Words::Bits(bits) => WordValues::Bits(bits_of(bits)),
+            },
+            valid: self.nulls.as_ref().map(|nulls| bits_of(nulls.inner())),
         }
+    }
+}
+
+fn bits_of(bits: &BooleanBuffer) -> Bits<'_> {
+    Bits {
+        bytes: bits.values(),
+        offset: bits.offset(),
     }
 }

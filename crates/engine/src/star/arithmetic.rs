@@ -374,7 +374,7 @@ impl<'a> Arithmetic<'a> {
 }
 
 /// A fact column that has no codes, but words.
-fn words_of(lowered: &Lowered, column: usize) -> Option<Typed> {
+pub(super) fn words_of(lowered: &Lowered, column: usize) -> Option<Typed> {
     let placed = placed_column(lowered, column);
     if !placed.has_words() {
         return None;

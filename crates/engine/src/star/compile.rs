@@ -12,7 +12,7 @@ use super::filters::{over_values, shape, test_of};
 use super::flags::in_set;
 use super::lower::{Lowered, columns_of, not_volatile};
 use super::measures::{Measures, StateColumn};
-use super::universe::{fact_column, over_dimension};
+use super::universe::{fact_column, over_dimension, placed_column};
 use super::word_key::{most_bytes, word_key};
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Schema};
@@ -387,7 +387,8 @@ fn fact_group(
     plan: &mut StarPlan,
 ) -> Result<GroupValues, NotFused> {
     let part = plan.groups.len();
-    if expr.downcast_ref::<Column>().is_some() {
+    let has_codes = !placed_column(arithmetic.lowered, column).has_words();
+    if has_codes && expr.downcast_ref::<Column>().is_some() {
         // A plain column needs no list of values: its value is computed from the code.
         let fact = fact_column(arithmetic.lowered, column)?;
         plan.groups.push(GroupPart {

@@ -4,14 +4,14 @@
 //! it is 0 in both cases where the condition is NULL.
 
 use super::NotFused;
-use super::arithmetic::{Arithmetic, Owner};
+use super::arithmetic::{Arithmetic, Owner, words_of};
 use super::filters::passing;
 use super::flags::{both, in_set, not};
 use super::typed::{Typed, digits_of, rescaled};
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
+    BinaryExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
 };
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::scalar::ScalarValue;
@@ -28,6 +28,14 @@ impl Arithmetic<'_> {
     /// # Errors
     /// The first part that is neither a condition on one small table nor a comparison of integers.
     pub fn flag(&self, condition: &Arc<dyn PhysicalExpr>, wanted: bool) -> Result<Expr, NotFused> {
+        if let Some(flag) = self.boolean_column(condition, wanted) {
+            return Ok(flag);
+        }
+        if let Some(inner) = condition.downcast_ref::<NotExpr>()
+            && let Some(flag) = self.boolean_column(inner.arg(), !wanted)
+        {
+            return Ok(flag);
+        }
         if let Ok((column, set)) = self.codes_where(condition, wanted) {
             return Ok(in_set(column, set));
         }
@@ -52,6 +60,21 @@ impl Arithmetic<'_> {
             }
             _ => NotFused::because(format!("{condition} is not a comparison of integers")),
         }
+    }
+
+    /// 1 where a column of booleans is what is wanted; `None` if it is none, or has codes.
+    fn boolean_column(&self, condition: &Arc<dyn PhysicalExpr>, wanted: bool) -> Option<Expr> {
+        let column = condition.downcast_ref::<Column>()?.index();
+        if self.lowered.owner(column).is_some() {
+            return None;
+        }
+        let words = words_of(self.lowered, column)?;
+        let is_true = match words.data_type {
+            DataType::Boolean if wanted => words.expr.clone(),
+            DataType::Boolean => not(words.expr.clone()),
+            _ => return None,
+        };
+        Some(words.valid().into_iter().fold(is_true, both))
     }
 
     /// The codes of a column for which a condition on one small table is true, or false.

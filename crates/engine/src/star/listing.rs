@@ -5,7 +5,7 @@ use super::arithmetic::Arithmetic;
 use super::universe::{FactColumn, Listing, bounds_of_words, fact_column, placed_column};
 use crate::calendar::constant_seconds;
 use crate::coded::{MAX_LISTED_CODES, Unit};
-use arrow::array::{ArrayRef, Int64Array, new_null_array};
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, new_null_array};
 use arrow::compute::{cast, concat};
 use arrow::datatypes::DataType;
 use datafusion::physical_plan::PhysicalExpr;
@@ -92,6 +92,9 @@ impl Arithmetic<'_> {
         column: usize,
     ) -> Result<Listing, NotFused> {
         let placed = placed_column(self.lowered, column);
+        if *placed.data_type() == DataType::Boolean {
+            return self.booleans(column, placed.nullable());
+        }
         let refused = || NotFused(format!("{} has too many values for {expr}", placed.name()));
         let DataType::Timestamp(time_unit, None) = placed.data_type() else {
             return Err(refused());
@@ -119,6 +122,22 @@ impl Arithmetic<'_> {
             read: column,
             column: self.span_column(column, nullable, parts),
             values,
+            nullable,
+        })
+    }
+
+    /// The values of a column of booleans: NULL if some are, false and true.
+    fn booleans(&self, column: usize, nullable: bool) -> Result<Listing, NotFused> {
+        let nulls = nullable.then_some(None);
+        let values = nulls.into_iter().chain([Some(false), Some(true)]);
+        let parts = SpanParts::Words {
+            begin: 0,
+            length: 1,
+        };
+        Ok(Listing {
+            read: column,
+            column: self.span_column(column, nullable, parts),
+            values: Arc::new(values.collect::<BooleanArray>()),
             nullable,
         })
     }

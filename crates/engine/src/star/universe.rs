@@ -6,6 +6,7 @@ use super::lower::{Lowered, narrowed};
 use crate::coded::CodedColumn;
 use crate::column::PlacedColumn;
 use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
@@ -34,13 +35,16 @@ pub(super) fn placed_column(lowered: &Lowered, column: usize) -> &PlacedColumn {
     &lowered.fact.columns()[lowered.fact_columns[column]]
 }
 
-/// The smallest and the largest word of a column of integers or times; `None` if it is of floats,
+/// The smallest and the largest word of a column of booleans, integers or times; `None` if it is of floats,
 /// or nothing is known.
 pub(super) fn bounds_of_words(column: &PlacedColumn) -> Option<(i64, i64)> {
     let integer = |value: &Option<ScalarValue>| {
         let array = value.as_ref()?.to_array().ok()?;
         i64::try_from(integers(&array).ok()?.into_iter().next()??).ok()
     };
+    if *column.data_type() == DataType::Boolean {
+        return Some((0, 1));
+    }
     let facts = column.facts();
     Some((integer(&facts.min)?, integer(&facts.max)?))
 }

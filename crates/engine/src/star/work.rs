@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tierloom_kernels::codes::{CODE_PADDING, CodeWidth, Codes};
 use tierloom_star::{
-    Columns, Expr, FilterStats, Groups, Measure, PlanError, StarPlan, WordColumn, WordKey, Worker,
+    Bits, Columns, Expr, FilterStats, Groups, Measure, PlanError, StarPlan, WordColumn, WordKey,
+    WordValues, Worker,
 };
 
 /// Morsels between two yields to the runtime, which also lets cancellation take effect.
@@ -292,13 +293,22 @@ impl StagingBuffers {
             let (codes, words) = match (buffer, words) {
                 (None, words) => (codes, words),
                 (Some(buffer), Some(words)) => {
-                    buffer.words.clear();
-                    buffer.words.extend_from_slice(words.words);
-                    let copied = WordColumn {
-                        words: &buffer.words,
-                        ..words
+                    let values = match words.values {
+                        WordValues::Words(words) => {
+                            buffer.words.clear();
+                            buffer.words.extend_from_slice(words);
+                            WordValues::Words(&buffer.words)
+                        }
+                        WordValues::Bits(bits) => {
+                            let (first, offset) = (bits.offset / 8, bits.offset % 8);
+                            let end = first + (offset + rows.len()).div_ceil(8);
+                            buffer.codes.clear();
+                            buffer.codes.extend_from_slice(&bits.bytes[first..end]);
+                            let bytes = &buffer.codes;
+                            WordValues::Bits(Bits { bytes, offset })
+                        }
                     };
-                    (codes, Some(copied))
+                    (codes, Some(WordColumn { values, ..words }))
                 }
                 (Some(Staged { codes: buffer, .. }), None) => {
                     buffer.clear();

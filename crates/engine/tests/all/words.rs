@@ -4,7 +4,8 @@
 use crate::common::Numbers;
 use crate::common::both::{Both, batch, placed};
 use arrow::array::{
-    ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
 };
 use std::sync::Arc;
 use tierloom_engine::load::Encoding;
@@ -18,7 +19,8 @@ fn random(numbers: &mut Numbers) -> f64 {
 
 /// `x` of both signs with NULLs, `y` from 1 to 1,000, `odd` with zeros of both signs, NaN and
 /// infinities, `eighth` with sums that are exact in any order, wide integers `n`, times `t` in the
-/// order of the rows and `u` after them or NULL, a key `k` and few values `g`.
+/// order of the rows and `u` after them or NULL, a key `k`, few values `g`, and whether a row is
+/// `late`, which may be NULL, and `even`.
 fn readings(numbers: &mut Numbers) -> RecordBatch {
     let mut floats = |value: &dyn Fn(&mut Numbers, usize) -> Option<f64>| -> ArrayRef {
         let values = (0..ROWS).map(|row| value(numbers, row));
@@ -56,6 +58,10 @@ fn readings(numbers: &mut Numbers) -> RecordBatch {
     });
     let u: TimestampMicrosecondArray = u.collect();
     let k: Int64Array = (0..ROWS).map(|_| numbers.below(60) as i64).collect();
+    let late: BooleanArray = (0..ROWS)
+        .map(|_| (numbers.below(9) != 0).then_some(numbers.below(3) == 0))
+        .collect();
+    let even: BooleanArray = (0..ROWS).map(|row| Some(row % 2 == 0)).collect();
     let g: StringArray = (0..ROWS)
         .map(|_| Some(["a", "b", "c"][numbers.below(3) as usize]))
         .collect();
@@ -69,6 +75,8 @@ fn readings(numbers: &mut Numbers) -> RecordBatch {
         ("u", Arc::new(u)),
         ("k", Arc::new(k)),
         ("g", Arc::new(g)),
+        ("late", Arc::new(late)),
+        ("even", Arc::new(even)),
     ])
 }
 
@@ -107,7 +115,7 @@ fn rounded(value: &str) -> String {
 fn the_columns_are_not_kept_as_codes() {
     let batch = readings(&mut Numbers::of_this_run());
     let table = placed("f", &[batch], Encoding::Auto);
-    for name in ["x", "y", "odd", "eighth", "n", "t", "u"] {
+    for name in ["x", "y", "odd", "eighth", "n", "t", "u", "late", "even"] {
         let column = table.columns().iter().find(|c| c.name() == name).unwrap();
         assert_eq!(column.encoding(), "plain", "{name}");
     }
@@ -119,6 +127,12 @@ fn aggregates_of_words_are_fused_and_right() {
     let mut values: Vec<String> = [
         "count(x)",
         "count(u)",
+        "count(late)",
+        "count(*) filter (where late and not even)",
+        "sum(case when late then 1 when not late then k else 0 end)",
+        "sum(cast(even as int))",
+        "max(x) filter (where late is not true)",
+        "min(case when even = late then y end)",
         "min(x)",
         "max(x)",
         "min(odd)",
@@ -209,6 +223,14 @@ fn conditions_on_words_are_those_of_sql() {
         "x > 100.25",
         "x <= -0.0",
         "x is null",
+        "late",
+        "not even",
+        "late is null or even",
+        "not (late and even)",
+        "late = even",
+        "late <> (x > 0)",
+        "late is distinct from true",
+        "late in (true, false)",
         "x is not null and y >= 500",
         "not (x > y)",
         "odd = 0",
@@ -283,6 +305,22 @@ fn groups_by_a_computed_word_are_hashed_unless_they_are_too_many() {
         both.same_fused(&format!(
             "select {key}, {} from f join d on k = id where x < scale * 4000 group by {key}",
             rounded("sum(y * scale)")
+        ));
+    }
+    for key in [
+        "late",
+        "even",
+        "not late",
+        "coalesce(late, even)",
+        "late and even",
+    ] {
+        both.same(&format!(
+            "select {key}, g, count(*), max(x) from f group by {key}, g"
+        ));
+    }
+    for key in ["late", "even", "not late"] {
+        both.same_fused(&format!(
+            "select {key}, g, count(*), max(x) from f group by {key}, g"
         ));
     }
     both.same("select floor(y), g, count(*) from f group by floor(y), g");
