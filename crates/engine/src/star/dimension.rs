@@ -12,7 +12,8 @@ use super::universe::FactColumn;
 use crate::coded::{Domain, Unit};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{cast, take};
-use arrow::datatypes::Float64Type;
+use arrow::datatypes::{DataType, Float64Type};
+use datafusion::common::HashMap;
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
@@ -34,7 +35,8 @@ impl LoadedDimension {
     /// Maps `rows` to the codes of `fact`.
     ///
     /// # Errors
-    /// A key that is not an integer, differs in type from the fact column, or occurs in two rows.
+    /// A key that is neither an integer nor a text, differs in type from the fact column, or occurs
+    /// in two rows.
     pub fn new(
         name: &str,
         rows: RecordBatch,
@@ -55,11 +57,9 @@ impl LoadedDimension {
         if u32::try_from(rows.num_rows()).is_err() {
             return NotFused::because(format!("{name} has more rows than can be numbered"));
         }
-        let mut coder = Coder::new(fact)?;
         let mut keys = CodeSet::new(fact.coded.code_count());
         let mut codes = Vec::with_capacity(rows.num_rows());
-        let mut add = |value: Option<i128>| {
-            let code = value.and_then(|v| coder.code(v));
+        let mut add = |code: Option<u32>| {
             codes.push(code);
             // A key outside of the fact column's codes matches no fact row, so it may repeat.
             let Some(code) = code else { return true };
@@ -67,7 +67,14 @@ impl LoadedDimension {
             keys.insert(code);
             new
         };
-        if !all_integers(&values, &mut add)? {
+        let are_new = match text_codes(&values, fact)? {
+            Some(codes) => codes.into_iter().all(&mut add),
+            None => {
+                let mut coder = Coder::new(fact)?;
+                all_integers(&values, |value| add(value.and_then(|v| coder.code(v))))?
+            }
+        };
+        if !are_new {
             return NotFused::because(format!("a key of {name} is there twice"));
         }
         Ok(LoadedDimension {
@@ -157,7 +164,34 @@ impl LoadedDimension {
     }
 }
 
-/// Maps values to the codes of a column.
+/// The fact codes of keys that are texts; `None` if these are none.
+fn text_codes(
+    keys: &ArrayRef,
+    fact: &FactColumn<'_>,
+) -> Result<Option<Vec<Option<u32>>>, NotFused> {
+    let (Domain::Values(values), true) = (fact.coded.domain(), is_text(keys.data_type())) else {
+        return Ok(None);
+    };
+    let [texts, keys] = [values, keys].map(|array| cast(array, &DataType::Utf8View));
+    let (texts, keys) = (texts?, keys?);
+    let first = u32::from(fact.coded.nullable());
+    let texts = texts.as_string_view().iter().zip(first..);
+    let codes: HashMap<&str, u32> = texts
+        .filter_map(|(text, code)| Some((text?, code)))
+        .collect();
+    let keys = keys.as_string_view().iter();
+    let of_key = |key: Option<&str>| codes.get(key?).copied();
+    Ok(Some(keys.map(of_key).collect()))
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, of) => of.is_string(),
+        other => other.is_string(),
+    }
+}
+
+/// Maps integers to the codes of a column.
 enum Coder {
     Offset {
         /// How many integers of the type a code counts for.

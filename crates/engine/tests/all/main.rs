@@ -29,6 +29,7 @@ mod sorts;
 mod star;
 mod star_limits;
 mod star_values;
+mod text_keys;
 mod tpc_answers;
 mod words;
 mod zero_copy;
