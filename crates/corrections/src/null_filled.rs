@@ -10,7 +10,9 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
+};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use std::sync::Arc;
@@ -63,8 +65,8 @@ impl PhysicalOptimizerRule for NullFilled {
                 .zip(fills_up(&node))
                 .map(|(input, filled)| match filled {
                     Filled::No => false,
-                    Filled::Rows => knows_values(input),
-                    Filled::Values => knows_equalities(input),
+                    Filled::Rows => will_know(input, knows_values),
+                    Filled::Values => will_know(input, knows_equalities),
                 })
                 .collect();
             if !affected.contains(&true) {
@@ -129,6 +131,19 @@ fn fills_up(node: &Arc<dyn ExecutionPlan>) -> [Filled; 2] {
         JoinType::Full => [Filled::Rows; 2],
         _ => [Filled::No; 2],
     }
+}
+
+/// Whether the planner knows something of an input, or will when it has exchanged the sides of a
+/// cross join below: what it knows of one side is lost until then.
+fn will_know(input: &Arc<dyn ExecutionPlan>, knows: fn(&Arc<dyn ExecutionPlan>) -> bool) -> bool {
+    let mut inputs = input.children().into_iter();
+    let is_hidden =
+        |side| (input.is::<CrossJoinExec>() || has_cross_join(side)) && will_know(side, knows);
+    knows(input) || inputs.any(is_hidden)
+}
+
+fn has_cross_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<CrossJoinExec>() || plan.children().into_iter().any(has_cross_join)
 }
 
 /// Whether the planner knows columns that equal others or a constant.

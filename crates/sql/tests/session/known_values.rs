@@ -668,3 +668,38 @@ fn a_column_and_its_cast_may_be_keys_of_a_count_of_distinct_values() {
                  GROUP BY CAST(b AS INT), b ORDER BY i";
     assert_eq!(text(&mut session, query), "0,false,2\n1,true,2");
 }
+
+#[test]
+fn a_constant_of_one_side_of_a_cross_join_is_null_for_the_total() {
+    let mut session = session();
+    for table in [
+        "CREATE TABLE one AS SELECT 1 AS a, 2 AS b",
+        "CREATE TABLE many AS SELECT value AS v FROM generate_series(1, 9)",
+    ] {
+        run(&mut session, table).unwrap();
+    }
+    for from in [
+        "one, many",
+        "many, one",
+        "many CROSS JOIN (SELECT * FROM one ORDER BY b LIMIT 5) x",
+    ] {
+        for (count, expected) in [("count(DISTINCT v)", 9), ("count(*)", 9), ("max(v)", 9)] {
+            let query = |order: &str| {
+                format!(
+                    "SELECT a, {count} AS n FROM {from} WHERE a = 1 GROUP BY ROLLUP (a) \
+                     ORDER BY a {order}, n"
+                )
+            };
+            let (value, total) = (format!("1,{expected}"), format!(",{expected}"));
+            let first = text(&mut session, &query("NULLS FIRST"));
+            assert_eq!(first, format!("{total}\n{value}"), "{from} {count}");
+            let last = text(&mut session, &query("DESC NULLS LAST"));
+            assert_eq!(last, format!("{value}\n{total}"), "{from} {count}");
+        }
+        let outer = format!(
+            "SELECT x.a, m.v FROM many m LEFT JOIN (SELECT a, v FROM {from} WHERE a = 1 AND v < 2) \
+             x ON m.v = x.v WHERE m.v < 4 ORDER BY x.a NULLS FIRST, m.v"
+        );
+        assert_eq!(text(&mut session, &outer), ",2\n,3\n1,1", "{from}");
+    }
+}
