@@ -1,8 +1,8 @@
 //! Seconds of a duration.
 //!
 //! DataFusion 55 takes the fraction of the seconds of a duration from all of its nanoseconds in 32
-//! bits, so that it is missing from about two seconds on: `extract(epoch from a - b)` is 5 for 5.75.
-//! [`DatePart`] takes the place of `date_part` in a session and divides.
+//! bits, so that it is missing from about two seconds on: `extract(epoch from a - b)` is 5 for
+//! 5.75. [`DatePart`] takes the place of `date_part` in a session and divides.
 
 use arrow::array::{ArrayRef, AsArray, Float64Array};
 use arrow::datatypes::{

@@ -133,7 +133,7 @@ pub(super) fn compile(
     let groups = match groups(&arithmetic, aggregation, dimensions, &mut plan) {
         Ok(groups) => groups,
         Err(why) => {
-            let (key, data_type) = word_key(&arithmetic, aggregation).map_err(|_| why)?;
+            let (key, data_type) = word_key(&arithmetic, &aggregation.groups).map_err(|_| why)?;
             plan.groups.clear();
             plan.key = Some(key);
             vec![GroupValues::Words { data_type }]

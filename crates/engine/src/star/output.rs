@@ -8,7 +8,6 @@ use super::compile::{Compiled, GroupValues};
 use super::lower::Lowered;
 use super::measures::{StateColumn, StateValue};
 use super::universe::fact_column;
-use super::word_key::values_of_keys;
 use crate::coded::CodedColumn;
 use arrow::array::{
     ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
@@ -18,7 +17,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, SchemaRef};
 use std::sync::Arc;
-use tierloom_star::{FloatSum, Groups, Measure, MeasureKind, rank};
+use tierloom_star::{FloatSum, Groups, Measure, MeasureKind, WordKey, rank};
 
 /// Converts `groups` to a batch of group columns, then states, as in `schema`.
 ///
@@ -159,16 +158,25 @@ fn values_of(coded: &CodedColumn, codes: &[u32]) -> Result<ArrayRef, NotFused> {
     Ok(unit.values(integers, coded.data_type())?)
 }
 
+/// The values of keys that are words.
+fn values_of_keys(keys: &[u64], key: &WordKey, data_type: &DataType) -> Result<ArrayRef, NotFused> {
+    let is_nullable = !key.nulls.is_empty() || !key.when.is_empty();
+    let words = keys.iter().map(|word| *word as i64);
+    let words = words.map(|word| (word != key.null || !is_nullable).then_some(word));
+    if *data_type == DataType::Float64 {
+        let floats = words.map(|word| word.map(|word| f64::from_bits(word as u64)));
+        return Ok(Arc::new(floats.collect::<Float64Array>()));
+    }
+    state_array(words.map(|word| word.map(i128::from)).collect(), data_type)
+}
+
 /// The floats nearest to integers divided by `unit`.
 fn decimals(values: Vec<Option<i128>>, unit: f64) -> ArrayRef {
     let floats = values.into_iter().map(|v| v.map(|v| v as f64 / unit));
     Arc::new(floats.collect::<Float64Array>())
 }
 
-pub(super) fn state_array(
-    values: Vec<Option<i128>>,
-    data_type: &DataType,
-) -> Result<ArrayRef, NotFused> {
+fn state_array(values: Vec<Option<i128>>, data_type: &DataType) -> Result<ArrayRef, NotFused> {
     Ok(match data_type {
         DataType::Decimal128(precision, scale) => {
             let array = Decimal128Array::from(values);

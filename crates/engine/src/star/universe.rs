@@ -35,8 +35,8 @@ pub(super) fn placed_column(lowered: &Lowered, column: usize) -> &PlacedColumn {
     &lowered.fact.columns()[lowered.fact_columns[column]]
 }
 
-/// The smallest and the largest word of a column of booleans, integers or times; `None` if it is of floats,
-/// or nothing is known.
+/// The smallest and the largest word of a column of booleans, integers or times; `None` if it is of
+/// floats, or nothing is known.
 pub(super) fn bounds_of_words(column: &PlacedColumn) -> Option<(i64, i64)> {
     let integer = |value: &Option<ScalarValue>| {
         let array = value.as_ref()?.to_array().ok()?;

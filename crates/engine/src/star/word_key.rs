@@ -5,11 +5,8 @@
 
 use super::NotFused;
 use super::arithmetic::Arithmetic;
-use super::compile::Aggregation;
 use super::floats::bits_of;
 use super::lower::not_volatile;
-use super::output::state_array;
-use arrow::array::{ArrayRef, Float64Array};
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::PhysicalExpr;
@@ -22,15 +19,15 @@ const MOST_GROUPS: u64 = 256 << 10;
 /// Bits of a NaN that no float of a table or of arithmetic has.
 const NULL_FLOAT: i64 = 0x7ff8_0000_7469_6572;
 
-/// The key of the only group of `aggregation`, and its type.
+/// The key of the only group of `groups`, over the output of the lowered plan, and its type.
 ///
 /// # Errors
 /// If there are several, or it is a column as it is, whose values are mostly too many.
 pub(super) fn word_key(
     arithmetic: &Arithmetic<'_>,
-    aggregation: &Aggregation,
+    groups: &[Arc<dyn PhysicalExpr>],
 ) -> Result<(WordKey, DataType), NotFused> {
-    let [group] = &aggregation.groups[..] else {
+    let [group] = groups else {
         return NotFused::because("several groups, one of which is computed");
     };
     let expr: Arc<dyn PhysicalExpr> = arithmetic.lowered.over_universe(group)?;
@@ -73,20 +70,4 @@ pub(super) fn word_key(
 pub(super) fn most_bytes(measures: usize) -> u64 {
     // The number of rows, and up to four words for each measure.
     MOST_GROUPS * 8 * (1 + 4 * measures as u64)
-}
-
-/// The values of keys.
-pub(super) fn values_of_keys(
-    keys: &[u64],
-    key: &WordKey,
-    data_type: &DataType,
-) -> Result<ArrayRef, NotFused> {
-    let is_nullable = !key.nulls.is_empty() || !key.when.is_empty();
-    let words = keys.iter().map(|word| *word as i64);
-    let words = words.map(|word| (word != key.null || !is_nullable).then_some(word));
-    if *data_type == DataType::Float64 {
-        let floats = words.map(|word| word.map(|word| f64::from_bits(word as u64)));
-        return Ok(Arc::new(floats.collect::<Float64Array>()));
-    }
-    state_array(words.map(|word| word.map(i128::from)).collect(), data_type)
 }
