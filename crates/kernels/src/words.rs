@@ -178,6 +178,14 @@ for_processor! {
 }
 
 for_processor! {
+    /// Writes the words of floats of 32 bits as those of 64.
+    widen(floats: &[f32], out: &mut [i64]) {
+        let pairs = out.iter_mut().zip(floats);
+        pairs.for_each(|(out, float)| *out = word(f64::from(*float)));
+    }
+}
+
+for_processor! {
     /// Replaces each integer by the bits of the nearest float divided by `unit`.
     to_floats(values: &mut [i64], unit: f64) {
         match unit {
@@ -406,6 +414,13 @@ mod tests {
                 prop_assert_eq!(super::rank(*rank), *value);
                 let least = ranks[0].cmp(rank);
                 prop_assert_eq!(least, float(values[0]).total_cmp(&float(*value)));
+            }
+            let narrow: Vec<f32> = values.iter().map(|v| float(*v) as f32).collect();
+            let mut wide = vec![0; narrow.len()];
+            widen(&narrow, &mut wide);
+            for (word, narrow) in wide.iter().zip(&narrow) {
+                let wide = float(*word);
+                prop_assert!(wide == f64::from(*narrow) || wide.is_nan() && narrow.is_nan());
             }
             for unit in [1.0, 100.0, 0.3] {
                 let mut found = values.clone();

@@ -3,13 +3,15 @@
 use std::ops::Range;
 use tierloom_kernels::codes::Codes;
 use tierloom_kernels::select::{Selection, VECTOR_ROWS};
-use tierloom_kernels::words::{Bits, unpack_bits, unpack_words};
+use tierloom_kernels::words::{Bits, unpack_bits, unpack_words, widen, word};
 
 /// The values of a column that has no codes, any where a row is NULL.
 #[derive(Debug, Clone, Copy)]
 pub enum WordValues<'a> {
     /// Integers of 64 bits, or the bits of floats.
     Words(&'a [i64]),
+    /// Floats of 32 bits, whose words are the bits of the same numbers in 64.
+    Floats(&'a [f32]),
     /// Booleans, whose words are 0 and 1.
     Bits(Bits<'a>),
 }
@@ -36,11 +38,17 @@ impl<'a> WordColumn<'a> {
         WordColumn {
             values: match self.values {
                 WordValues::Words(words) => WordValues::Words(&words[rows.clone()]),
+                WordValues::Floats(floats) => WordValues::Floats(&floats[rows.clone()]),
                 WordValues::Bits(bits) => WordValues::Bits(of_rows(bits)),
             },
             valid: self.valid.map(of_rows),
         }
     }
+}
+
+/// The word of a float of 32 bits.
+fn word_of(value: f32) -> i64 {
+    word(value.into())
 }
 
 /// Codes and words of rows, by column of the plan.
@@ -95,6 +103,14 @@ impl Inputs {
             }
             (WordValues::Words(words), Some(selection)) => {
                 selection.gather_words(words, start, out);
+            }
+            (WordValues::Floats(floats), None) => {
+                widen(&floats[start..start + count], &mut out[..count]);
+            }
+            (WordValues::Floats(floats), Some(selection)) => {
+                for (word, row) in out.iter_mut().zip(selection.positions()) {
+                    *word = word_of(floats[start + usize::from(*row)]);
+                }
             }
             (WordValues::Bits(bits), None) => unpack_words(bits, start, &mut out[..count]),
             (WordValues::Bits(bits), Some(selection)) => {

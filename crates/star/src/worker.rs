@@ -325,8 +325,8 @@ impl Worker {
                     Some(WordValues::Words(words)) => {
                         before.prefetch_words(words, vector.start, chunk, parts);
                     }
-                    // 512 rows are in a line.
-                    Some(WordValues::Bits(_)) => {}
+                    // 16 or 512 rows are in a line.
+                    Some(WordValues::Floats(_) | WordValues::Bits(_)) => {}
                     None => before.prefetch(&columns.codes[*column], vector.start, chunk, parts),
                 }
             }

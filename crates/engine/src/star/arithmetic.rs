@@ -83,7 +83,7 @@ impl<'a> Arithmetic<'a> {
     pub fn typed(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Typed, NotFused> {
         let data_type = expr.data_type(&self.lowered.universe)?;
         if let Some(literal) = expr.downcast_ref::<Literal>() {
-            if data_type == DataType::Float64 {
+            if matches!(data_type, DataType::Float32 | DataType::Float64) {
                 return Typed::float_constant(literal.value());
             }
             let values = integers(&literal.value().to_array()?)?;
@@ -225,6 +225,9 @@ impl<'a> Arithmetic<'a> {
         let inner = self.typed(expr)?;
         if *data_type == DataType::Float64 {
             return self.float_of(inner);
+        }
+        if inner.is_bits() && inner.data_type == *data_type {
+            return Ok(inner);
         }
         let expr = inner.expr.clone();
         let expr = match (&inner.data_type, data_type) {
@@ -382,7 +385,7 @@ pub(super) fn words_of(lowered: &Lowered, column: usize) -> Option<Typed> {
     // Bits of floats may be any.
     let (low, high) = bounds_of_words(placed).unwrap_or((i64::MIN, i64::MAX));
     let expr = Expr::Word { column, low, high };
-    let is_float = *placed.data_type() == DataType::Float64;
+    let is_float = placed.data_type().is_floating();
     Some(Typed {
         nulls: placed.nullable().then_some(column).into_iter().collect(),
         float: is_float.then_some(Float::Bits { is_exact: true }),

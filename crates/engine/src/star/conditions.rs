@@ -136,7 +136,7 @@ impl Arithmetic<'_> {
         right: &Arc<dyn PhysicalExpr>,
     ) -> Result<Expr, NotFused> {
         let (left, right) = (self.as_computed(left)?, self.as_computed(right)?);
-        let is_float = |typed: &Typed| typed.data_type == DataType::Float64;
+        let is_float = |typed: &Typed| typed.data_type.is_floating();
         let floats = is_float(&left) && is_float(&right);
         if !floats && (is_float(&left) || left.data_type != right.data_type) {
             return NotFused::because("values of different types are compared");

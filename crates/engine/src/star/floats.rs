@@ -44,16 +44,19 @@ impl Typed {
     /// # Errors
     /// If it is NULL.
     pub fn float_constant(value: &ScalarValue) -> Result<Self, NotFused> {
-        let ScalarValue::Float64(Some(value)) = value else {
-            return NotFused::because(format!("the constant {value} is NULL"));
+        let data_type = value.data_type();
+        let value = match value {
+            ScalarValue::Float64(Some(value)) => *value,
+            ScalarValue::Float32(Some(value)) => f64::from(*value),
+            value => return NotFused::because(format!("the constant {value} is NULL")),
         };
-        let found = (0..=MOST_DIGITS).find_map(|d| Some((d, units_of(*value, d)?)));
-        let constant = |expr| Typed::always(expr, DataType::Float64);
+        let found = (0..=MOST_DIGITS).find_map(|d| Some((d, units_of(value, d)?)));
+        let constant = |expr| Typed::always(expr, data_type);
         Ok(match found {
             Some((digits, units)) => {
                 constant(Expr::Constant(units)).with_form(FloatForm::exact(digits))
             }
-            None => constant(bits_of(*value)).with_bits(true),
+            None => constant(bits_of(value)).with_bits(true),
         })
     }
 

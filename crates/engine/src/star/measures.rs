@@ -340,6 +340,7 @@ fn is_state_type(data_type: &DataType) -> bool {
         || matches!(
             data_type,
             DataType::Decimal128(..)
+                | DataType::Float32
                 | DataType::Float64
                 | DataType::Boolean
                 | DataType::Date32

@@ -9,7 +9,7 @@ use super::typed::{EXACT_FLOAT, FloatForm, Typed};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
-use tierloom_star::{Expr, Interval, Measure, MeasureKind};
+use tierloom_star::{Expr, FloatOp, Interval, Measure, MeasureKind};
 
 impl Measures<'_> {
     /// Adds the measures of a function of moments, whose states are the first of `fields`.
@@ -54,10 +54,10 @@ impl Measures<'_> {
             when: counting.when.clone(),
             wide: false,
         });
-        let [x, y] = [a, b].map(|argument| self.total(argument, None, &counting));
+        let [x, y] = [a, b].map(|argument| self.total(function, argument, None, &counting));
         let (x, y) = (x?, y?);
         let [xx, xy, yy] = [(a, a), (a, b), (b, b)]
-            .map(|(one, other)| self.total(one, Some(&other.expr), &counting));
+            .map(|(one, other)| self.total(function, one, Some(&other.expr), &counting));
         let (xx, xy, yy) = (xx?, xy?, yy?);
         let [unit_a, unit_b] = [a, b].map(|argument| argument.form().map_or(1.0, FloatForm::unit));
         let mean = |sum, unit| (StateValue::Mean { count, sum }, unit);
@@ -143,15 +143,24 @@ impl Measures<'_> {
     /// The index of the sum of `value`, times `factor`, over the rows that count for `counting`.
     fn total(
         &mut self,
+        function: Moments,
         value: &Typed,
         factor: Option<&Expr>,
         counting: &Typed,
     ) -> Result<usize, NotFused> {
         if value.is_bits() {
+            // Where DataFusion goes on with the rounded sum, it need not be that of exact products.
+            let (expr, factor) = match factor {
+                Some(factor) if self.is_grouped && function == Moments::Correlation => {
+                    let product = value.expr.clone().with_float(FloatOp::Mul, factor.clone());
+                    (product, None)
+                }
+                factor => (value.expr.clone(), factor.cloned()),
+            };
             return Ok(self.index(Measure {
                 kind: MeasureKind::FloatSum,
-                expr: value.expr.clone(),
-                factor: factor.cloned(),
+                expr,
+                factor,
                 nulls: counting.nulls.clone(),
                 when: counting.when.clone(),
                 wide: false,

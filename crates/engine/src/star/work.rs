@@ -264,6 +264,7 @@ struct StagingBuffers {
 struct Staged {
     codes: Vec<u8>,
     words: Vec<i64>,
+    floats: Vec<f32>,
 }
 
 impl StagingBuffers {
@@ -298,6 +299,11 @@ impl StagingBuffers {
                             buffer.words.clear();
                             buffer.words.extend_from_slice(words);
                             WordValues::Words(&buffer.words)
+                        }
+                        WordValues::Floats(floats) => {
+                            buffer.floats.clear();
+                            buffer.floats.extend_from_slice(floats);
+                            WordValues::Floats(&buffer.floats)
                         }
                         WordValues::Bits(bits) => {
                             let (first, offset) = (bits.offset / 8, bits.offset % 8);

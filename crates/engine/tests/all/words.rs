@@ -4,7 +4,7 @@
 use crate::common::Numbers;
 use crate::common::both::{Both, batch, placed};
 use arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray,
     TimestampMicrosecondArray,
 };
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn random(numbers: &mut Numbers) -> f64 {
 /// `x` of both signs with NULLs, `y` from 1 to 1,000, `odd` with zeros of both signs, NaN and
 /// infinities, `eighth` with sums that are exact in any order, wide integers `n`, times `t` in the
 /// order of the rows and `u` after them or NULL, a key `k`, few values `g`, and whether a row is
-/// `late`, which may be NULL, and `even`.
+/// `late`, which may be NULL, and `even`; `volt` has floats of 32 bits.
 fn readings(numbers: &mut Numbers) -> RecordBatch {
     let mut floats = |value: &dyn Fn(&mut Numbers, usize) -> Option<f64>| -> ArrayRef {
         let values = (0..ROWS).map(|row| value(numbers, row));
@@ -58,6 +58,14 @@ fn readings(numbers: &mut Numbers) -> RecordBatch {
     });
     let u: TimestampMicrosecondArray = u.collect();
     let k: Int64Array = (0..ROWS).map(|_| numbers.below(60) as i64).collect();
+    let volt: Float32Array = (0..ROWS)
+        .map(|row| match (row % 89, numbers.below(7)) {
+            (0, _) => Some(-0.0),
+            (1, _) => Some(f32::NAN),
+            (_, 0) => None,
+            _ => Some(random(numbers) as f32 * 3.0 - 4.0),
+        })
+        .collect();
     let late: BooleanArray = (0..ROWS)
         .map(|_| (numbers.below(9) != 0).then_some(numbers.below(3) == 0))
         .collect();
@@ -75,6 +83,7 @@ fn readings(numbers: &mut Numbers) -> RecordBatch {
         ("u", Arc::new(u)),
         ("k", Arc::new(k)),
         ("g", Arc::new(g)),
+        ("volt", Arc::new(volt)),
         ("late", Arc::new(late)),
         ("even", Arc::new(even)),
     ])
@@ -128,6 +137,11 @@ fn aggregates_of_words_are_fused_and_right() {
         "count(x)",
         "count(u)",
         "count(late)",
+        "min(volt)",
+        "max(volt)",
+        "count(volt)",
+        "max(volt * y)",
+        "count(*) filter (where volt > 0.1 and volt <> 2)",
         "count(*) filter (where late and not even)",
         "sum(case when late then 1 when not late then k else 0 end)",
         "sum(cast(even as int))",
@@ -178,6 +192,9 @@ fn aggregates_of_words_are_fused_and_right() {
         "avg(cast(n as double))",
         "sum(y / 7)",
         "avg(-y)",
+        "sum(volt) filter (where volt < 5)",
+        "stddev(case when volt < 5 then volt end)",
+        "avg(volt * x) filter (where volt < 5)",
     ];
     values.extend(sums.iter().map(|value| rounded(value)));
     for value in &values {
@@ -226,6 +243,10 @@ fn conditions_on_words_are_those_of_sql() {
         "late",
         "not even",
         "late is null or even",
+        "volt = 0",
+        "volt > 1.1 or volt < -0.5",
+        "volt > arrow_cast(1.1, 'Float32')",
+        "volt < x",
         "not (late and even)",
         "late = even",
         "late <> (x > 0)",
