@@ -4,11 +4,10 @@
 //! bits, so that it is missing from about two seconds on: `extract(epoch from a - b)` is 5 for
 //! 5.75. [`DatePart`] takes the place of `date_part` in a session and divides.
 
+use crate::ticks_per_second;
 use arrow::array::{ArrayRef, AsArray, Float64Array};
-use arrow::datatypes::{
-    DataType, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
-    DurationSecondType, FieldRef, TimeUnit,
-};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, FieldRef, Int64Type, TimeUnit};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions::datetime::date_part as plain;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult};
@@ -82,9 +81,11 @@ impl ScalarUDFImpl for DatePart {
             && let DataType::Duration(unit) = times.data_type()
         {
             return Ok(match times {
-                ColumnarValue::Array(times) => ColumnarValue::Array(Arc::new(seconds(times, unit))),
+                ColumnarValue::Array(times) => {
+                    ColumnarValue::Array(Arc::new(seconds(times, unit)?))
+                }
                 ColumnarValue::Scalar(time) => {
-                    let times = seconds(&time.to_array()?, unit);
+                    let times = seconds(&time.to_array()?, unit)?;
                     ColumnarValue::Scalar(ScalarValue::try_from_array(&times, 0)?)
                 }
             });
@@ -94,22 +95,10 @@ impl ScalarUDFImpl for DatePart {
 }
 
 /// The seconds of durations.
-fn seconds(times: &ArrayRef, unit: TimeUnit) -> Float64Array {
-    match unit {
-        TimeUnit::Second => times
-            .as_primitive::<DurationSecondType>()
-            .unary(|t| t as f64),
-        TimeUnit::Millisecond => {
-            let times = times.as_primitive::<DurationMillisecondType>();
-            times.unary(|t| t as f64 / 1e3)
-        }
-        TimeUnit::Microsecond => {
-            let times = times.as_primitive::<DurationMicrosecondType>();
-            times.unary(|t| t as f64 / 1e6)
-        }
-        TimeUnit::Nanosecond => {
-            let times = times.as_primitive::<DurationNanosecondType>();
-            times.unary(|t| t as f64 / 1e9)
-        }
-    }
+fn seconds(times: &ArrayRef, unit: TimeUnit) -> Result<Float64Array> {
+    let ticks = cast(times, &DataType::Int64)?;
+    let of_second = ticks_per_second(unit) as f64;
+    Ok(ticks
+        .as_primitive::<Int64Type>()
+        .unary(|t| t as f64 / of_second))
 }

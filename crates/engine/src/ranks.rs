@@ -5,6 +5,7 @@ use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, UInt64Type};
 use datafusion::common::{Result, internal_err};
+use tierloom_kernels::words;
 
 /// Whether [`ranks`] knows the order of this type.
 pub(crate) fn has_ranks(data_type: &DataType) -> bool {
@@ -72,14 +73,12 @@ fn signed(value: i64) -> u64 {
 
 /// The order of `f64::total_cmp`, which sorts have.
 fn float(value: f64) -> u64 {
-    let bits = value.to_bits();
-    // Negative values run backwards.
-    bits ^ if bits >> 63 == 1 { u64::MAX } else { 1 << 63 }
+    signed(words::rank(words::word(value)))
 }
 
 /// The number of this rank, see [`float`].
 pub(crate) fn float_of(rank: u64) -> f64 {
-    f64::from_bits(rank ^ if rank >> 63 == 1 { 1 << 63 } else { u64::MAX })
+    words::float(words::rank((rank ^ (1 << 63)) as i64))
 }
 
 fn first_bytes(value: &str) -> u64 {

@@ -236,18 +236,6 @@ impl Selection {
             }
         });
     }
-
-    /// Gathers the words of the selected rows to the front of `out`.
-    ///
-    /// # Panics
-    /// If rows of the vector are outside `words`, or `out` is shorter.
-    pub fn gather_words(&self, words: &[i64], start: usize, out: &mut [i64]) {
-        let words = &words[start..start + self.rows];
-        let rows = self.positions();
-        for (o, row) in out[..rows.len()].iter_mut().zip(rows) {
-            *o = words[usize::from(*row)];
-        }
-    }
 }
 
 #[inline(always)]

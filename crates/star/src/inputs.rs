@@ -46,9 +46,11 @@ impl<'a> WordColumn<'a> {
     }
 }
 
-/// The word of a float of 32 bits.
-fn word_of(value: f32) -> i64 {
-    word(value.into())
+/// Writes the value of each selected row of the vector at `start`.
+fn gather<T>(selection: &Selection, start: usize, out: &mut [T], value: impl Fn(usize) -> T) {
+    for (out, row) in out.iter_mut().zip(selection.positions()) {
+        *out = value(start + usize::from(*row));
+    }
 }
 
 /// Codes and words of rows, by column of the plan.
@@ -72,7 +74,7 @@ impl Inputs {
         }
     }
 
-    /// Reads the codes of the `count` selected rows of a vector, which are all if `all` says so.
+    /// Reads the codes of the `count` selected rows of a vector, all if there is no selection.
     pub fn load_codes(
         &mut self,
         column: usize,
@@ -102,21 +104,17 @@ impl Inputs {
                 out[..count].copy_from_slice(&words[start..start + count]);
             }
             (WordValues::Words(words), Some(selection)) => {
-                selection.gather_words(words, start, out);
+                gather(selection, start, out, |row| words[row]);
             }
             (WordValues::Floats(floats), None) => {
                 widen(&floats[start..start + count], &mut out[..count]);
             }
             (WordValues::Floats(floats), Some(selection)) => {
-                for (word, row) in out.iter_mut().zip(selection.positions()) {
-                    *word = word_of(floats[start + usize::from(*row)]);
-                }
+                gather(selection, start, out, |row| word(floats[row].into()));
             }
             (WordValues::Bits(bits), None) => unpack_words(bits, start, &mut out[..count]),
             (WordValues::Bits(bits), Some(selection)) => {
-                for (word, row) in out.iter_mut().zip(selection.positions()) {
-                    *word = i64::from(bits.get(start + usize::from(*row)));
-                }
+                gather(selection, start, out, |row| i64::from(bits.get(row)));
             }
         }
         let codes = &mut self.codes[column][..count];
@@ -126,11 +124,7 @@ impl Inputs {
         };
         match selected {
             None => unpack_bits(valid, start, codes),
-            Some(selection) => {
-                for (code, row) in codes.iter_mut().zip(selection.positions()) {
-                    *code = u32::from(valid.get(start + usize::from(*row)));
-                }
-            }
+            Some(selection) => gather(selection, start, codes, |row| u32::from(valid.get(row))),
         }
     }
 

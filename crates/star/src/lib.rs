@@ -40,6 +40,6 @@ pub use plan::{
     ColumnFilter, GroupMap, GroupPart, Measure, MeasureKind, PlanError, StarPlan, Test, WordKey,
 };
 pub use spans::{SpanParts, Spans};
-pub use tierloom_kernels::words::{Bits, FloatFunction, FloatOp, rank};
+pub use tierloom_kernels::words::{Bits, FloatFunction, FloatOp};
 pub use values::CodeValues;
 pub use worker::{Columns, FilterStats, MORSEL_ROWS, Worker};

@@ -167,6 +167,11 @@ pub struct WordKey {
 }
 
 impl WordKey {
+    /// Whether it may be NULL.
+    pub fn is_nullable(&self) -> bool {
+        !self.nulls.is_empty() || !self.when.is_empty()
+    }
+
     /// Its value and conditions.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         self.when.iter().chain([&self.value])

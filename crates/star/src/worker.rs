@@ -100,6 +100,8 @@ pub struct Worker {
     loaded: Vec<bool>,
     /// The columns that each measure reads.
     read: Vec<Vec<usize>>,
+    /// The columns that a group key of words reads.
+    keyed: Vec<usize>,
     /// The first measure with the same expression as each.
     pub(crate) alike: Vec<usize>,
     /// The first measure that counts the same rows as each.
@@ -142,9 +144,9 @@ impl Worker {
                 used[spans.column] |= used[plan.columns + at];
             }
         };
-        let key = plan.key.iter().flat_map(WordKey::columns);
-        for column in read.iter().flatten().copied().chain(key) {
-            used[column] = true;
+        let keyed: Vec<usize> = plan.key.iter().flat_map(WordKey::columns).collect();
+        for column in read.iter().flatten().chain(&keyed) {
+            used[*column] = true;
         }
         let mut needed = Vec::new();
         for condition in asked.iter().rev() {
@@ -170,6 +172,7 @@ impl Worker {
             inputs: Inputs::new(&used),
             loaded: vec![false; used.len()],
             read,
+            keyed,
             alike: (0..plan.measures.len())
                 .map(|index| alike(&plan.measures, index))
                 .collect(),
@@ -376,8 +379,8 @@ impl Worker {
             self.load(columns, vector, part.column);
         }
         if let Some(key) = &plan.key {
-            for column in key.columns() {
-                self.load(columns, vector, column);
+            for at in 0..self.keyed.len() {
+                self.load(columns, vector, self.keyed[at]);
             }
             self.find_words(key, count);
         }

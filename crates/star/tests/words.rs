@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes, pack};
+use tierloom_kernels::words::rank;
 use tierloom_star::{
     Bits, ColumnFilter, Columns, Expr, FloatFunction, FloatOp, FloatSum, GroupMap, GroupPart,
     MORSEL_ROWS, Measure, MeasureKind, StarPlan, Test, WordColumn, WordKey, WordValues, Worker,
-    rank,
 };
 
 /// A code of up to 9, a float with NULLs, an integer of 64 bits and a float without.

@@ -28,19 +28,14 @@ impl Arithmetic<'_> {
     /// # Errors
     /// The first part that is neither a condition on one small table nor a comparison of integers.
     pub fn flag(&self, condition: &Arc<dyn PhysicalExpr>, wanted: bool) -> Result<Expr, NotFused> {
-        if let Some(flag) = self.boolean_column(condition, wanted) {
-            return Ok(flag);
+        if let Some(inner) = condition.downcast_ref::<NotExpr>() {
+            return self.flag(inner.arg(), !wanted);
         }
-        if let Some(inner) = condition.downcast_ref::<NotExpr>()
-            && let Some(flag) = self.boolean_column(inner.arg(), !wanted)
-        {
+        if let Some(flag) = self.boolean_column(condition, wanted) {
             return Ok(flag);
         }
         if let Ok((column, set)) = self.codes_where(condition, wanted) {
             return Ok(in_set(column, set));
-        }
-        if let Some(inner) = condition.downcast_ref::<NotExpr>() {
-            return self.flag(inner.arg(), !wanted);
         }
         if let Some(binary) = condition.downcast_ref::<BinaryExpr>() {
             return self.of_two(binary, wanted);

@@ -6,7 +6,7 @@
 use super::NotFused;
 use super::distinct::distinct;
 use super::filters::{codes_where, over_values};
-use super::integers::{all_integers, valid_rows, with_nulls};
+use super::integers::{all_integers, bits_of_floats, valid_rows, with_nulls};
 use super::lower::columns_of;
 use super::universe::FactColumn;
 use crate::coded::{Domain, Unit};
@@ -115,10 +115,7 @@ impl LoadedDimension {
         let array = self.evaluate(expr)?;
         let (values, valid) = match array.as_primitive_opt::<Float64Type>() {
             None => with_nulls(&array)?,
-            Some(floats) => {
-                let bits = floats.iter().map(|v| v.unwrap_or(0.0).to_bits() as i64);
-                (bits.collect(), valid_rows(&array))
-            }
+            Some(floats) => (bits_of_floats(floats), valid_rows(&array)),
         };
         let pairs = self.codes.iter().zip(&values);
         let pairs = pairs.filter_map(|(code, value)| Some(((*code)? as usize, *value)));

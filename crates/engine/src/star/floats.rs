@@ -15,7 +15,7 @@
 
 use super::NotFused;
 use super::arithmetic::Arithmetic;
-use super::integers::{valid_rows, with_nulls};
+use super::integers::{bits_of_floats, valid_rows, with_nulls};
 use super::typed::{EXACT_FLOAT, Float, FloatForm, Typed, digits_of_time, rescaled};
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float64Type};
@@ -27,6 +27,7 @@ use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
 use tierloom_corrections::ONE_NAN_NAME;
 use tierloom_kernels::select::CodeSet;
+use tierloom_kernels::words::word;
 use tierloom_kernels::{MOST_DIGITS, units_of};
 use tierloom_star::{Expr, FloatFunction, FloatOp};
 
@@ -35,7 +36,7 @@ const MOST_DIGITS_OF_SUMS: i8 = 18;
 
 /// The bits of a float as a constant.
 pub(super) fn bits_of(value: f64) -> Expr {
-    Expr::Constant(value.to_bits() as i64)
+    Expr::Constant(word(value))
 }
 
 impl Typed {
@@ -306,9 +307,7 @@ impl Arithmetic<'_> {
         let forms: Option<Vec<FloatForm>> = floats().map(form).collect();
         let common = match forms.map(|forms| forms.into_iter().reduce(finer)) {
             Some(None) => return Ok(()),
-            Some(Some(finest)) if self.have_unit(branches, &finest) => {
-                FloatForm { is_exact, ..finest }
-            }
+            Some(Some(finest)) if have_unit(branches, &finest) => FloatForm { is_exact, ..finest },
             _ => {
                 for branch in branches.iter_mut() {
                     let bits = branch.take().map(Typed::in_bits).transpose()?;
@@ -326,15 +325,6 @@ impl Arithmetic<'_> {
             self.interval(&branch.expr)?;
         }
         Ok(())
-    }
-
-    /// Whether all branches but zeros are divided by the same number.
-    fn have_unit(&self, branches: &[Option<Typed>], common: &FloatForm) -> bool {
-        let mut branches = branches.iter().flatten();
-        branches.all(|branch| {
-            let form = branch.form();
-            branch.expr == Expr::Constant(0) || form.is_ok_and(|form| form.by == common.by)
-        })
     }
 
     /// The integers of values, 0 for NULL, the rows that are not NULL if some are, and what the
@@ -362,14 +352,19 @@ impl Arithmetic<'_> {
             let form = FloatForm::exact(digits);
             Some((units.collect::<Option<Vec<i64>>>()?, Float::Decimal(form)))
         };
-        let in_bits = || {
-            let bits = floats.iter().map(|v| v.unwrap_or(0.0).to_bits() as i64);
-            (bits.collect(), Float::Bits { is_exact: true })
-        };
+        let in_bits = || (bits_of_floats(floats), Float::Bits { is_exact: true });
         let found = (0..=MOST_DIGITS).find_map(in_units);
         let (integers, float) = found.unwrap_or_else(in_bits);
         Ok((integers, valid_rows(values), Some(float)))
     }
+}
+
+/// Whether all branches but zeros are divided by the same number.
+fn have_unit(branches: &[Option<Typed>], common: &FloatForm) -> bool {
+    branches.iter().flatten().all(|branch| {
+        let form = branch.form();
+        branch.expr == Expr::Constant(0) || form.is_ok_and(|form| form.by == common.by)
+    })
 }
 
 /// A function of a float.

@@ -1,11 +1,12 @@
 //! Integers that represent values: integers themselves, days, unscaled decimals.
 
 use super::NotFused;
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
+use tierloom_kernels::words::word;
 
 /// The values of an array of integers, 0 for NULL, and the rows that are not NULL if some are.
 ///
@@ -21,6 +22,11 @@ pub(super) fn with_nulls(array: &ArrayRef) -> Result<(Vec<i64>, Option<Arc<CodeS
         return NotFused::because("a value does not fit 64 bits");
     }
     Ok((values, valid_rows(array)))
+}
+
+/// The bits of floats, of 0 for NULL.
+pub(super) fn bits_of_floats(floats: &Float64Array) -> Vec<i64> {
+    floats.iter().map(|v| word(v.unwrap_or(0.0))).collect()
 }
 
 /// The rows that are not NULL, if some are.

@@ -17,7 +17,8 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, SchemaRef};
 use std::sync::Arc;
-use tierloom_star::{FloatSum, Groups, Measure, MeasureKind, WordKey, rank};
+use tierloom_kernels::words::{float, rank};
+use tierloom_star::{FloatSum, Groups, Measure, MeasureKind, WordKey};
 
 /// Converts `groups` to a batch of group columns, then states, as in `schema`.
 ///
@@ -104,8 +105,8 @@ fn state_column(measures: &Totals<'_>, state: &StateColumn) -> Result<ArrayRef, 
             Arc::new(values.collect::<Float64Array>())
         }
         StateValue::Rank(measure) => {
-            let float = |place: i128| f64::from_bits(rank(place as i64) as u64);
-            let values = measures.values[measure].iter().map(|v| v.map(float));
+            let value = |place: i128| float(rank(place as i64));
+            let values = measures.values[measure].iter().map(|v| v.map(value));
             Arc::new(values.collect::<Float64Array>())
         }
         StateValue::Measure(measure) => {
@@ -160,11 +161,11 @@ fn values_of(coded: &CodedColumn, codes: &[u32]) -> Result<ArrayRef, NotFused> {
 
 /// The values of keys that are words.
 fn values_of_keys(keys: &[u64], key: &WordKey, data_type: &DataType) -> Result<ArrayRef, NotFused> {
-    let is_nullable = !key.nulls.is_empty() || !key.when.is_empty();
+    let is_nullable = key.is_nullable();
     let words = keys.iter().map(|word| *word as i64);
     let words = words.map(|word| (word != key.null || !is_nullable).then_some(word));
     if *data_type == DataType::Float64 {
-        let floats = words.map(|word| word.map(|word| f64::from_bits(word as u64)));
+        let floats = words.map(|word| word.map(float));
         return Ok(Arc::new(floats.collect::<Float64Array>()));
     }
     state_array(words.map(|word| word.map(i128::from)).collect(), data_type)

@@ -37,7 +37,7 @@ pub(super) fn word_key(
     }
     let typed = arithmetic.as_computed(&expr)?;
     let data_type = typed.data_type.clone();
-    let is_nullable = !typed.nulls.is_empty() || !typed.when.is_empty();
+    let is_nullable = typed.valid().is_some();
     let (typed, null) = if typed.float.is_some() {
         if !typed.is_as_computed() {
             return NotFused::because(format!("{expr} depends on how it is rounded"));

@@ -32,8 +32,11 @@ impl<'a> ZoneFilters<'a> {
             };
             let table_column = lowered.fact_columns.get(column)?;
             let column = &columns[*table_column];
+            if !column.has_rank_zones() {
+                return None;
+            }
             let (low, high) = compared_ranks(predicate, column.data_type())?;
-            column.has_rank_zones().then_some((column, low, high))
+            Some((column, low, high))
         });
         ZoneFilters {
             filters: filters.filter(without_null).collect(),
