@@ -337,12 +337,15 @@ impl Controller {
             .iter()
             .map(|(layout, _)| layout)
             .max_by(|a, b| a.distance(&run.layout).total_cmp(&b.distance(&run.layout)));
-        let Some(to) = furthest.filter(|_| self.distrust.is_open()) else {
+        let Some(to) = furthest else {
             return Ok(());
         };
         let workers = self.settings.workers;
         let tried = run.trials.iter().filter(|(layout, _)| layout == to);
-        let slowest = tried.fold(f64::NEG_INFINITY, |most, (_, time)| most.max(*time));
+        let times = tried.map(|(_, time)| *time);
+        let (fastest, slowest) = times.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), time| {
+            (a.min(time), b.max(time))
+        });
         // A phase that was disturbed makes its trials look fast, so it counts as no slower than
         // expected.
         let expected = self.belief.time_ns(phase, &run.layout, workers)?;
@@ -355,6 +358,7 @@ impl Controller {
             phase,
             from: &run.layout,
             to,
+            at_least: (fastest - run.whole - noise - modelled).exp(),
             at_most: (slowest - whole + noise + modelled).exp(),
         };
         let machine = self.belief.machine();

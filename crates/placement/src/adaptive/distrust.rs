@@ -6,6 +6,9 @@
 //! latency. A measured time rules out the pairs of both with which it would have been longer: a few
 //! pages on a tier tell its latency but not its peak bandwidth, and a high latency with a low
 //! bandwidth is ruled out before each of them alone.
+//!
+//! The model may be wrong in other numbers too, and then rules out what is true. A time that is
+//! longer than all pairs that are left allow shows it, and brings all pairs of the tier back.
 
 use super::Layout;
 use tierloom_model::{Machine, ModelError, Options, Phase, Tier, Value, solve};
@@ -33,6 +36,10 @@ pub(super) struct Distrust {
 struct Factors {
     tier: String,
     pairs: Vec<Slowdown>,
+    /// Runs that were slower than under every pair that was left.
+    unexplained: u32,
+    /// Whether the present run is one of them.
+    now: bool,
 }
 
 /// Factors on bandwidth and latency that may apply together.
@@ -76,11 +83,23 @@ impl Factors {
         Factors {
             tier: tier.to_owned(),
             pairs: pairs.collect(),
+            unexplained: 0,
+            now: false,
         }
     }
 
+    /// Whether what ruled pairs out has proved wrong, and all may apply again.
+    ///
+    /// The model that ruled them out differs from the machine in more than the pairs, and the same
+    /// times would rule them out again, so nothing does from here on.
+    fn is_contradicted(&self) -> bool {
+        self.unexplained >= LEAST_RUNS
+    }
+
     fn open(&self) -> impl Iterator<Item = &Slowdown> {
-        self.pairs.iter().filter(|pair| !pair.is_ruled_out())
+        let all = self.is_contradicted();
+        let pairs = self.pairs.iter();
+        pairs.filter(move |pair| all || !pair.is_ruled_out())
     }
 
     /// The pairs that may apply, without those that are better than another one in both factors.
@@ -95,7 +114,8 @@ pub(super) struct MeasuredSlowdown<'a> {
     pub phase: &'a Phase,
     pub from: &'a Layout,
     pub to: &'a Layout,
-    /// Upper confidence bound of the ratio of times, `to` over `from`.
+    /// Confidence bounds of the ratio of times, `to` over `from`.
+    pub at_least: f64,
     pub at_most: f64,
 }
 
@@ -160,8 +180,11 @@ impl Distrust {
 
     /// Ends a run of a phase, whose times count once however many there were.
     pub fn end_run(&mut self) {
-        for pair in self.tiers.iter_mut().flat_map(|f| &mut f.pairs) {
-            pair.against += u32::from(std::mem::take(&mut pair.now));
+        for factors in &mut self.tiers {
+            for pair in &mut factors.pairs {
+                pair.against += u32::from(std::mem::take(&mut pair.now));
+            }
+            factors.unexplained += u32::from(std::mem::take(&mut factors.now));
         }
     }
 
@@ -189,19 +212,21 @@ impl Distrust {
         };
         let before = time(machine, seen.from)?;
         for factors in &mut self.tiers {
-            if seen.to.columns.share(&factors.tier) <= 0.0 {
+            if seen.to.columns.share(&factors.tier) <= 0.0 || factors.is_contradicted() {
                 continue;
             }
+            let mut most = 0.0_f64;
             for pair in &mut factors.pairs {
-                if pair.is_ruled_out() || pair.is_margin() {
+                if pair.is_ruled_out() {
                     continue;
                 }
                 let mut slower = machine.clone();
                 slow_down_named(&mut slower, &factors.tier, pair.bandwidth, pair.latency);
-                if time(&slower, seen.to)? / before > seen.at_most {
-                    pair.now = true;
-                }
+                let ratio = time(&slower, seen.to)? / before;
+                most = most.max(ratio);
+                pair.now |= !pair.is_margin() && ratio > seen.at_most;
             }
+            factors.now |= most < seen.at_least;
         }
         Ok(())
     }
@@ -264,12 +289,13 @@ mod tests {
         };
         let see = |distrust: &mut Distrust, cxl: u32, workers: u32| {
             let to = with(cxl);
-            let at_most = 1.02 * time(&machine, &to, workers) / time(&machine, &home, workers);
+            let ratio = time(&machine, &to, workers) / time(&machine, &home, workers);
             let seen = MeasuredSlowdown {
                 phase: &phase,
                 from: &home,
                 to: &to,
-                at_most,
+                at_least: ratio / 1.02,
+                at_most: 1.02 * ratio,
             };
             // Several times of one run count once.
             distrust.narrow(&machine, workers, &seen).unwrap();
@@ -299,6 +325,36 @@ mod tests {
             distrust.worst(&machine, &home),
             std::slice::from_ref(&machine)
         );
+    }
+
+    #[test]
+    fn times_longer_than_all_that_is_left_bring_every_pair_back() {
+        let machine = profiles::load("nus24").unwrap();
+        let phase = Phase::new("scan", PhaseKind::Scan, 1e9)
+            .access(Access::sequential_read("t.c", 8.0, 8_000_000_000).vectorised());
+        let (from, to) = (Layout::on("dram").unwrap(), Layout::on("cxl").unwrap());
+        let mut distrust = Distrust::new(&machine);
+        let mut see = |ratio: f64| {
+            let seen = MeasuredSlowdown {
+                phase: &phase,
+                from: &from,
+                to: &to,
+                at_least: ratio / 1.02,
+                at_most: 1.02 * ratio,
+            };
+            distrust.narrow(&machine, 32, &seen).unwrap();
+            distrust.end_run();
+            let worst = distrust.tiers[0].worst();
+            worst.map(|p| (p.bandwidth, p.latency)).collect::<Vec<_>>()
+        };
+        let initial = vec![(BANDWIDTH_FACTORS[0], LATENCY_FACTORS[0])];
+        let margin = vec![(MARGIN, MARGIN)];
+        let _ = see(0.1);
+        assert_eq!(see(0.1), margin, "two fast runs rule out all but the margin");
+        assert_eq!(see(50.0), margin, "one slow run may be off");
+        assert_eq!(see(50.0), initial);
+        let _ = see(0.1);
+        assert_eq!(see(0.1), initial, "what misled once does not again");
     }
 
     #[test]
