@@ -350,7 +350,11 @@ mod tests {
         let initial = vec![(BANDWIDTH_FACTORS[0], LATENCY_FACTORS[0])];
         let margin = vec![(MARGIN, MARGIN)];
         let _ = see(0.1);
-        assert_eq!(see(0.1), margin, "two fast runs rule out all but the margin");
+        assert_eq!(
+            see(0.1),
+            margin,
+            "two fast runs rule out all but the margin"
+        );
         assert_eq!(see(50.0), margin, "one slow run may be off");
         assert_eq!(see(50.0), initial);
         let _ = see(0.1);
