@@ -2,8 +2,9 @@
 //!
 //! Of `SELECT c1 AS c0, count(*) AS c1 FROM t GROUP BY c1 ORDER BY 2`, and of the same with `ORDER
 //! BY c1`, DataFusion 55 looks for the name of the column among those of the table, and sorts by
-//! `t.c1`. [`OutputOrder`] writes such a key as a call of [`OUTPUT`], which no planner resolves,
-//! and [`OutputKeys`] makes it the column.
+//! `t.c1`. Of `SELECT k, max(x) - min(x) FROM t GROUP BY k ORDER BY 2` it finds no column of that
+//! name in what is aggregated, and fails. [`OutputOrder`] writes such a key as a call of
+//! [`OUTPUT`], which no planner resolves, and [`OutputKeys`] makes it the column.
 
 use super::rewrite_if_any;
 use super::syntax::Syntax;
@@ -84,10 +85,11 @@ impl VisitorMut for OutputOrder {
             _ => None,
         });
         let aliases: Vec<String> = aliases.collect();
-        if aliases.is_empty() || !uses_any(select, &aliases) {
-            return ControlFlow::Continue(());
-        }
+        let shadows = !aliases.is_empty() && uses_any(select, &aliases);
         for key in keys {
+            if !shadows && !is_place_of_expression(&key.expr, select) {
+                continue;
+            }
             if let Some(output) = self.output(&key.expr, &aliases) {
                 key.expr = marked(output);
             }
@@ -106,6 +108,37 @@ fn select_of(body: &SetExpr) -> Option<&Select> {
         SetExpr::Query(query) => select_of(&query.body),
         _ => None,
     }
+}
+
+/// Whether a key is the number of an expression without an alias.
+///
+/// The planner takes it for a column of that name, which the rows before the projection lack where
+/// the expression holds several aggregates.
+fn is_place_of_expression(key: &ast::Expr, select: &Select) -> bool {
+    let ast::Expr::Value(value) = key else {
+        return false;
+    };
+    let Value::Number(number, _) = &value.value else {
+        return false;
+    };
+    let place = number.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+    let Some(items) = place.and_then(|place| select.projection.get(..=place)) else {
+        return false;
+    };
+    // Places after a wildcard are not known here.
+    items.iter().enumerate().all(|(place, item)| match item {
+        SelectItem::UnnamedExpr(expr) => place + 1 < items.len() || is_compound(expr),
+        SelectItem::ExprWithAlias { .. } => place + 1 < items.len(),
+        _ => false,
+    })
+}
+
+fn is_compound(expr: &ast::Expr) -> bool {
+    use ast::Expr::{CompoundIdentifier, Function, Identifier, Value};
+    !matches!(
+        expr,
+        Identifier(_) | CompoundIdentifier(_) | Function(_) | Value(_)
+    )
 }
 
 /// Whether an expression of `select` has the name of an alias for a column.

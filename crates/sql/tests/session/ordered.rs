@@ -250,6 +250,41 @@ fn keys_of_order_by_are_columns_of_the_result_before_those_of_the_table() {
 }
 
 #[test]
+fn places_in_the_order_may_be_expressions_of_several_aggregates() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT value AS id, value % 3 AS k FROM generate_series(1, 10)";
+    run(&mut session, table).unwrap();
+    for (query, rows) in [
+        (
+            "SELECT k, max(id) - count(*) FROM t GROUP BY k ORDER BY 2 DESC, 1",
+            "0,6\n1,6\n2,5",
+        ),
+        (
+            "SELECT k, max(id) - count(*) FROM t GROUP BY k ORDER BY 2 DESC, 1 DESC LIMIT 1",
+            "1,6",
+        ),
+        (
+            "SELECT DISTINCT max(id) - count(*) FROM t GROUP BY k ORDER BY 1",
+            "5\n6",
+        ),
+        (
+            "SELECT k AS n, sum(id) / count(*), k + 1 FROM t GROUP BY k ORDER BY 3 DESC, 2 LIMIT 1",
+            "2,5,3",
+        ),
+        (
+            "SELECT *, id * id - id FROM t ORDER BY 3 DESC, 1 LIMIT 1",
+            "10,1,90",
+        ),
+        (
+            "SELECT k, sum(id) - rank() OVER (ORDER BY k) FROM t GROUP BY k ORDER BY 2 LIMIT 1",
+            "2,12",
+        ),
+    ] {
+        assert_eq!(text(&mut session, query), rows, "{query}");
+    }
+}
+
+#[test]
 fn a_window_may_be_ordered_by_what_it_is_partitioned_by() {
     let mut session = session();
     let table = "CREATE TABLE t AS SELECT value AS id, value % 2 AS a, value % 3 AS b \
