@@ -3,9 +3,9 @@
 use crate::big_sort::BigSortExec;
 use crate::scan::PlacedScanExec;
 use crate::table::PlacedTable;
+use arrow::datatypes::Schema;
 use datafusion::common::stats::Precision;
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_expr::expressions::{Column, TryCastExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
@@ -13,6 +13,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use std::sync::Arc;
 use tierloom_corrections::input_with_known_values;
 
@@ -58,11 +59,28 @@ pub(crate) fn values_of_table(table: &PlacedTable, column: usize) -> Precision<u
     known.map_or(Precision::Absent, |known| known.distinct_count)
 }
 
-/// Whether no two rows of `plan` have the same value in a column, and none has NULL: the column of
-/// a table in which all values differ.
+/// Whether no two rows of `plan` have the same value in a column: it is one of a table in which all
+/// values differ, or of such a one as another integer type, which may make some of them NULL.
 pub(crate) fn is_unique(plan: &Arc<dyn ExecutionPlan>, column: usize) -> bool {
-    match plan.downcast_ref::<PlacedScanExec>() {
-        Some(scan) => values(scan, column) == Precision::Exact(scan.table().rows()),
-        None => unchanged(plan, column).is_some_and(|(input, column)| is_unique(input, column)),
+    if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
+        return values(scan, column) == Precision::Exact(scan.table().rows());
     }
+    let from = unchanged(plan, column).or_else(|| as_other_integer(plan, column));
+    from.is_some_and(|(input, column)| is_unique(input, column))
+}
+
+/// The input that a column of a projection comes from by a cast between integer types.
+fn as_other_integer(
+    plan: &Arc<dyn ExecutionPlan>,
+    column: usize,
+) -> Option<(&Arc<dyn ExecutionPlan>, usize)> {
+    let projection = plan.downcast_ref::<ProjectionExec>()?;
+    let expr = &projection.expr().get(column)?.expr;
+    let of = expr.downcast_ref::<TryCastExpr>()?.expr();
+    let input = projection.input();
+    let is_integer = |expr: &Arc<dyn PhysicalExpr>, schema: &Schema| {
+        expr.data_type(schema).is_ok_and(|of| of.is_integer())
+    };
+    let integers = is_integer(expr, &input.schema()) && is_integer(of, &input.schema());
+    Some((input, of.downcast_ref::<Column>()?.index())).filter(|_| integers)
 }

@@ -5,33 +5,27 @@
 //! `sql`.
 
 use crate::EngineError;
-use crate::anti_joins::AntiJoinsByNulls;
 use crate::big_operators::big_operators;
 use crate::bigjoin::{BigAggregateOptions, BigJoinOptions};
-use crate::constant_keys::ConstantKeys;
 use crate::grouping_sets::GroupingSets;
-use crate::join_order::{JoinOrder, JoinOrderOptions};
-use crate::outer_joins::OuterJoinsByKeys;
+use crate::join_order::JoinOrderOptions;
+use crate::logical_rules::rules;
 use crate::plan_cache::PlanCache;
 use crate::planning;
 use crate::provider::PlacedTableProvider;
+use crate::quick_rules;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
 use crate::runtime_filter::RuntimeFilters;
-use crate::semi_joins::SemiJoinsDown;
 use crate::shared_subplans::SharedSubplans;
-use crate::shifted_sums::ShiftedSums;
 use crate::stack;
 use crate::star::{self, EarlyStarJoins, LaterRules, StarJoinRule};
-use crate::star_order::StarJoinOrder;
 use crate::system_table::SystemTable;
 use crate::table::PlacedTable;
 use crate::task::task_context;
 use crate::wait::stopped;
-use crate::{calendar, quick_rules};
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::OptimizerRule;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
@@ -41,9 +35,7 @@ use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use tierloom_corrections::{
-    NoMergedOuterColumns, PlainAntiJoins, checked_sum, corrected, logical_rules,
-};
+use tierloom_corrections::{NoMergedOuterColumns, checked_sum, corrected};
 use tokio::runtime::{Handle, Runtime};
 
 /// Name of the threads that plan and run queries.
@@ -536,7 +528,8 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         .with_default_features()
         .with_analyzer_rule(Arc::new(NoMergedOuterColumns));
     let later = LaterRules::default();
-    let mut builder = corrected(builder).with_optimizer_rules(rules(options));
+    let tuned = options.tuned.then_some(&options.join_order);
+    let mut builder = corrected(builder).with_optimizer_rules(rules(tuned));
     if options.tuned {
         let functions = builder.aggregate_functions().get_or_insert_default();
         functions.push(checked_sum());
@@ -592,31 +585,4 @@ fn tune(config: &mut SessionConfig) {
     options.optimizer.hash_join_single_partition_threshold_rows = 16 << 20;
     options.execution.perfect_hash_join_small_build_threshold = 1 << 20;
     options.execution.perfect_hash_join_min_key_density = 0.01;
-}
-
-/// DataFusion's logical rules plus ours.
-///
-/// [`PlainAntiJoins`] comes after the rule that makes joins of subqueries, because that one creates
-/// the NULL-aware joins; with `tuned`, [`JoinOrder`] and [`StarJoinOrder`] after filters were
-/// pushed down to the tables, because they sample them there.
-fn rules(options: &EngineOptions) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = logical_rules();
-    let mut after = |name: &str, rule: Arc<dyn OptimizerRule + Send + Sync>| {
-        let at = rules.iter().position(|r| r.name() == name);
-        rules.insert(at.map_or(rules.len(), |i| i + 1), rule);
-    };
-    after("decorrelate_predicate_subquery", Arc::new(PlainAntiJoins));
-    if options.tuned {
-        after(OuterJoinsByKeys::AFTER, Arc::new(OuterJoinsByKeys));
-        after("push_down_filter", Arc::new(StarJoinOrder));
-        let order = JoinOrder::new(options.join_order.clone());
-        after("push_down_filter", Arc::new(order));
-        after(ShiftedSums::AFTER, Arc::new(ShiftedSums));
-        after(ConstantKeys::AFTER, Arc::new(ConstantKeys));
-        after(AntiJoinsByNulls::AFTER, Arc::new(AntiJoinsByNulls));
-        after(SemiJoinsDown::AFTER, Arc::new(SemiJoinsDown));
-        // Last, so that every other rule knows the functions.
-        rules.push(Arc::new(calendar::CalendarFunctions::default()));
-    }
-    rules
 }

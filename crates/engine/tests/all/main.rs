@@ -16,6 +16,7 @@ mod decimal_floats;
 mod encodings;
 mod grouping_sets;
 mod join_order;
+mod key_types;
 mod outer_joins;
 mod plans;
 mod pooled;

@@ -99,7 +99,7 @@ impl Bitmap {
 /// Chooses codes for an integer column.
 ///
 /// `None` if it is not a column of integers or of floats that are decimals, has values beyond 64
-/// bits, or codes would not be narrower.
+/// bits, or codes would not be narrower (for types of one or two bytes: would be wider).
 pub(super) fn choose(
     data_type: &DataType,
     chunks: &[ArrayRef],
@@ -164,6 +164,8 @@ pub(super) fn choose(
                 .filter(|w| w.bytes() == native)
                 .map(|w| offset(0, w))
         }
+        // Tables by such codes are small, so joins and groups gain from them.
+        Some(width) if native <= 2 && width.bytes() == native => Some(offset(least, width)),
         _ => None,
     })
 }
