@@ -272,6 +272,8 @@ pub fn references(
         let narrow = matches!(data_type, DataType::Dictionary(..)) || rng.chance(6);
         if narrow || kind == FileKind::Csv {
             data_type = DataType::Int64;
+        } else if rng.chance(12) {
+            data_type = rng.pick(&INTS).clone();
         }
     } else if kind == FileKind::Csv {
         data_type = match Kind::of(&data_type) {
@@ -286,6 +288,12 @@ pub fn references(
             text_dictionary()
         };
     }
+    // Of another integer type than the keys, only those that it has can be referred to.
+    let largest = largest_key(&data_type) as i128;
+    let held = |value: &Value| match value {
+        Value::Int(number) if *number > largest => Value::Null,
+        other => other.clone(),
+    };
     let skewed = rng.chance(30);
     let values = (0..rows)
         .map(|_| {
@@ -300,7 +308,7 @@ pub fn references(
             } else {
                 pool.values.len()
             };
-            pool.values[rng.below(reach)].clone()
+            held(&pool.values[rng.below(reach)])
         })
         .collect();
     let column = Column {
