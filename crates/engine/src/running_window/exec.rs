@@ -1,6 +1,7 @@
 //! The physical operator of running windows.
 
-use super::function::{Function, PeerGroups};
+use super::function::Function;
+use super::kinds::PeerGroups;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{concat, concat_batches, partition};
 use arrow::datatypes::{DataType, SchemaRef};
@@ -21,8 +22,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Computes window functions from the first row of a partition to the current one, over sorted
-/// rows.
+/// Computes window functions over sorted rows: from the first row of a partition to the current
+/// one, or over so many rows around that.
 #[derive(Debug)]
 pub(crate) struct RunningWindowExec {
     /// The replaced `BoundedWindowAggExec`, which answers the planner's questions.
@@ -180,7 +181,7 @@ struct Running {
     keys: Vec<Arc<dyn PhysicalExpr>>,
     /// How many of the keys are those of partitions.
     partitions: usize,
-    /// Rows whose last peer may not have come yet.
+    /// Rows whose last peer, or another row that they need, may not have come yet.
     kept_back: Option<RecordBatch>,
     /// The keys of the last row before those of the next batch.
     last: Option<Vec<ArrayRef>>,
@@ -203,17 +204,20 @@ impl Running {
         let rows = batch.num_rows();
         let keys = evaluate_expressions_to_arrays(&self.keys, &batch)?;
         let mut peers = ranges(&keys, rows)?;
-        let waits = self.functions.iter().any(|function| function.by_peers);
-        if waits && !is_last {
-            let open = peers.pop().unwrap_or(0..rows);
-            self.kept_back = Some(batch.slice(open.start, open.len()));
-            if open.start == 0 {
-                return Ok(None);
-            }
+        let done = match is_last {
+            true => rows,
+            false => self.complete(&peers, rows),
+        };
+        if done < rows {
+            self.kept_back = Some(batch.slice(done, rows - done));
         }
-        let rows = peers.last().map_or(0, |last| last.end);
-        let batch = batch.slice(0, rows);
-        let keys: Vec<ArrayRef> = keys.iter().map(|key| key.slice(0, rows)).collect();
+        if done == 0 {
+            return Ok(None);
+        }
+        peers.truncate(peers.partition_point(|peers| peers.start < done));
+        if let Some(last) = peers.last_mut() {
+            last.end = last.end.min(done);
+        }
         let same_partition = self.goes_on(&keys, self.partitions)?;
         let continues = same_partition && self.goes_on(&keys, keys.len())?;
         let partitions = ranges(&keys[..self.partitions], rows)?;
@@ -227,16 +231,31 @@ impl Running {
             peers: &peers,
             begins: &begins,
             continues,
+            partitions: &partitions,
+            same_partition,
         };
-        let mut columns = batch.columns().to_vec();
+        let mut columns = batch.slice(0, done).columns().to_vec();
         for function in &mut self.functions {
             columns.push(function.values(&batch, &groups)?);
         }
-        self.last = Some(keys.iter().map(|key| key.slice(rows - 1, 1)).collect());
+        self.last = Some(keys.iter().map(|key| key.slice(done - 1, 1)).collect());
         Ok(Some(RecordBatch::try_new(
             Arc::clone(&self.schema),
             columns,
         )?))
+    }
+
+    /// How many rows have all values that their functions ask for, where others may come after
+    /// `rows` rows.
+    fn complete(&self, peers: &[Range<usize>], rows: usize) -> usize {
+        let ahead = self.functions.iter().map(Function::ahead).max();
+        let done = rows.saturating_sub(ahead.unwrap_or(0));
+        if !self.functions.iter().any(|function| function.by_peers) {
+            return done;
+        }
+        let open = peers.partition_point(|peers| peers.end <= done);
+        let open = peers.get(open).or(peers.last());
+        open.map_or(0, |peers| peers.start)
     }
 
     /// Whether the first row has the same first `count` keys as the last row before it.

@@ -1,5 +1,8 @@
 //! Window functions as loops over the rows of a batch.
 
+use super::kinds::{PeerGroups, Wide, WindowKind};
+use super::sliding::{MAX_ROWS, RowFrame, Sliding};
+use super::totals::{floats_of, leaves_range, whole_of};
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray,
     RecordBatch, UInt32Array, UInt64Array,
@@ -9,32 +12,17 @@ use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use datafusion::common::{Result, ScalarValue, exec_datafusion_err, internal_err};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Literal;
-use datafusion::physical_expr::window::{PlainAggregateWindowExpr, StandardWindowExpr, WindowExpr};
+use datafusion::physical_expr::window::{
+    PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
+};
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::physical_plan::windows::WindowUDFExpr;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// What a function computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WindowKind {
-    RowNumber,
-    Rank,
-    DenseRank,
-    Count,
-    Sum,
-    Min,
-    Max,
-    Average,
-    /// The value so many rows before in the partition, NULL if there is none.
-    Lag(usize),
-}
-
-/// Most rows that [`WindowKind::Lag`] goes back.
-const MAX_LAG: i64 = 4096;
 
 /// A window function, its argument and the value that it has reached.
 #[derive(Debug, Clone)]
@@ -48,6 +36,8 @@ pub(super) struct Function {
     reached: Reached,
     /// For [`WindowKind::Lag`], the last arguments before the next batch.
     before: Option<ArrayRef>,
+    /// For an aggregate whose frame does not begin with the partition.
+    sliding: Option<Sliding>,
 }
 
 /// What a function knows of the rows of the current partition so far.
@@ -61,16 +51,6 @@ struct Reached {
     /// The sum or extreme of integers and decimals.
     whole: i128,
     float: f64,
-}
-
-/// Rows of a batch that are handled together, each other group of them after the one before.
-pub(super) struct PeerGroups<'a> {
-    /// Peers, from the first row to the last.
-    pub peers: &'a [Range<usize>],
-    /// Whether a partition begins at the first row of each group of peers.
-    pub begins: &'a [bool],
-    /// Whether the first rows are peers of the last row of the batch before.
-    pub continues: bool,
 }
 
 impl Function {
@@ -92,6 +72,7 @@ impl Function {
             by_peers,
             reached: Reached::default(),
             before: None,
+            sliding: None,
         };
         if let Some(standard) = window.as_any().downcast_ref::<StandardWindowExpr>() {
             let function = standard.get_standard_func_expr().as_any();
@@ -99,8 +80,8 @@ impl Function {
                 return Ok(None);
             };
             let kind = match function.fun().name() {
-                "lag" => {
-                    let kind = lag(function).filter(|_| !data_type.is_nested());
+                name @ ("lag" | "lead") => {
+                    let kind = shift(function, name).filter(|_| !data_type.is_nested());
                     let argument = function.args().first().cloned();
                     return Ok(kind.map(|kind| made(kind, argument, false)));
                 }
@@ -111,18 +92,18 @@ impl Function {
             };
             return Ok((data_type == DataType::UInt64).then(|| made(kind, None, false)));
         }
-        let Some(plain) = window.as_any().downcast_ref::<PlainAggregateWindowExpr>() else {
+        let Some((aggregate, sliding)) = aggregate(window) else {
             return Ok(None);
         };
-        let aggregate = plain.get_aggregate_expr();
-        let Some(by_peers) = runs_by_peers(plain.get_window_frame()) else {
+        let runs = runs_by_peers(window.get_window_frame());
+        let Some(by_peers) = sliding.as_ref().map_or(runs, |_| Some(false)) else {
             return Ok(None);
         };
         if aggregate.is_distinct()
             || aggregate.ignore_nulls()
             || !aggregate.order_bys().is_empty()
-            || (by_peers && plain.order_by().is_empty())
-            || has_filter(plain)
+            || (by_peers && window.order_by().is_empty())
+            || has_filter(window)
         {
             return Ok(None);
         }
@@ -137,33 +118,52 @@ impl Function {
         );
         let has_order = is_whole || of.is_integer() || of == DataType::Date32;
         let float = of == DataType::Float64 && data_type == DataType::Float64;
+        let slides = sliding.is_some();
         let kind = match aggregate.fun().name() {
             "count" if data_type == DataType::Int64 => WindowKind::Count,
             "sum" if float || is_whole && same_kind(&of, &data_type) => WindowKind::Sum,
             "avg" if float => WindowKind::Average,
-            "min" if data_type == of && has_order => WindowKind::Min,
-            "max" if data_type == of && has_order => WindowKind::Max,
+            "min" if data_type == of && (has_order || float && slides) => WindowKind::Min,
+            "max" if data_type == of && (has_order || float && slides) => WindowKind::Max,
             _ => return Ok(None),
         };
         let argument = Some(Arc::clone(argument));
-        Ok(Some(made(kind, argument, by_peers)))
+        Ok(Some(Function {
+            sliding,
+            ..made(kind, argument, by_peers)
+        }))
     }
 
-    /// The values for the rows of `batch`, which come after those of the batch before.
+    /// How many rows after one have to be known for its value.
+    pub fn ahead(&self) -> usize {
+        match (self.kind, &self.sliding) {
+            (WindowKind::Lead(rows), _) => rows,
+            (_, Some(sliding)) => sliding.span.ahead(),
+            (_, None) => 0,
+        }
+    }
+
+    /// The values for the rows of `groups`, of `batch`, which come after those of the batch before.
     ///
     /// # Errors
     /// Of the argument, and sums that leave the range of their type.
     pub fn values(&mut self, batch: &RecordBatch, groups: &PeerGroups<'_>) -> Result<ArrayRef> {
-        let rows = batch.num_rows();
+        let looks_around = self.sliding.is_some() || matches!(self.kind, WindowKind::Lead(_));
+        let rows = match looks_around {
+            true => batch.num_rows(),
+            false => groups.done(),
+        };
+        let batch = batch.slice(0, rows);
         let argument = self.argument.as_ref();
-        let argument = argument.map(|argument| argument.evaluate(batch)?.into_array(rows));
+        let argument = argument.map(|argument| argument.evaluate(&batch)?.into_array(rows));
         let Some(argument) = argument.transpose()? else {
-            return Ok(self.numbers(rows, groups));
+            return Ok(self.numbers(groups));
         };
         match (self.kind, argument.data_type().clone()) {
             (WindowKind::Lag(back), _) => self.lags(back, argument, groups),
-            (WindowKind::Count, _) => Ok(self.counts(&argument, groups)),
-            (_, DataType::Float64) => self.floats(argument.as_primitive(), groups),
+            (WindowKind::Lead(further), _) => leads(further, &argument, groups),
+            (WindowKind::Count, _) => self.counts(&argument, groups),
+            (_, DataType::Float64) => self.floats(&argument, groups),
             (_, DataType::Int8) => self.whole::<Int8Type>(&argument, groups),
             (_, DataType::Int16) => self.whole::<Int16Type>(&argument, groups),
             (_, DataType::Int32) => self.whole::<Int32Type>(&argument, groups),
@@ -178,8 +178,8 @@ impl Function {
         }
     }
 
-    fn numbers(&mut self, rows: usize, groups: &PeerGroups<'_>) -> ArrayRef {
-        let mut numbers = Vec::with_capacity(rows);
+    fn numbers(&mut self, groups: &PeerGroups<'_>) -> ArrayRef {
+        let mut numbers = Vec::with_capacity(groups.done());
         let reached = &mut self.reached;
         for (at, (peers, begins)) in groups.peers.iter().zip(groups.begins).enumerate() {
             if *begins {
@@ -244,10 +244,16 @@ impl Function {
         Ok(())
     }
 
-    fn counts(&mut self, argument: &ArrayRef, groups: &PeerGroups<'_>) -> ArrayRef {
+    fn counts(&mut self, argument: &ArrayRef, groups: &PeerGroups<'_>) -> Result<ArrayRef> {
         let mut counts = Vec::with_capacity(argument.len());
+        if let Some(sliding) = &mut self.sliding {
+            let frames = sliding.next(argument, groups)?;
+            let valid = frames.valid();
+            frames.each(|frame| counts.push(valid(frame) as i64));
+            return Ok(Arc::new(Int64Array::from(counts)));
+        }
         let nulls = argument.logical_nulls();
-        let step = |reached: &mut Reached, rows: Range<usize>| {
+        self.each_step(groups, |reached, rows| {
             let valid = match &nulls {
                 Some(nulls) => rows.clone().filter(|row| nulls.is_valid(*row)).count(),
                 None => rows.len(),
@@ -255,18 +261,16 @@ impl Function {
             reached.values += valid as i64;
             counts.extend(std::iter::repeat_n(reached.values, rows.len()));
             Ok(())
-        };
-        // Counting has no errors.
-        let _: Result<()> = self.each_step(groups, step);
-        Arc::new(Int64Array::from(counts))
+        })?;
+        Ok(Arc::new(Int64Array::from(counts)))
     }
 
     /// Sums and averages of floats, added up as DataFusion's accumulators do.
-    fn floats(
-        &mut self,
-        argument: &PrimitiveArray<Float64Type>,
-        groups: &PeerGroups<'_>,
-    ) -> Result<ArrayRef> {
+    fn floats(&mut self, argument: &ArrayRef, groups: &PeerGroups<'_>) -> Result<ArrayRef> {
+        if let Some(sliding) = &mut self.sliding {
+            return Ok(floats_of(&sliding.next(argument, groups)?, self.kind));
+        }
+        let argument = argument.as_primitive::<Float64Type>();
         let mut values = PrimitiveArray::<Float64Type>::builder(argument.len());
         let is_average = self.kind == WindowKind::Average;
         self.each_step(groups, |reached, rows| {
@@ -297,10 +301,14 @@ impl Function {
     where
         T::Native: TryFrom<i128> + Into<Wide>,
     {
+        if let Some(sliding) = &mut self.sliding {
+            let frames = sliding.next(argument, groups)?;
+            return whole_of::<T>(&frames, self.kind, &self.data_type);
+        }
         let array = argument.as_primitive::<T>();
         let mut values = PrimitiveArray::<T>::builder(array.len());
         let (kind, data_type) = (self.kind, self.data_type.clone());
-        let left = || exec_datafusion_err!("a sum leaves the range of its type {data_type}");
+        let left = || leaves_range(&data_type);
         self.each_step(groups, |reached, rows| {
             for row in rows.clone().filter(|row| array.is_valid(*row)) {
                 let Wide(value) = array.value(row).into();
@@ -326,9 +334,31 @@ impl Function {
     }
 }
 
-/// How far a `lag` goes back; `None` if it goes forward, has a default, or skips NULLs, which is to
-/// be seen in its text only.
-fn lag(function: &WindowUDFExpr) -> Option<WindowKind> {
+/// The values so many rows further in each partition.
+fn leads(further: usize, argument: &ArrayRef, groups: &PeerGroups<'_>) -> Result<ArrayRef> {
+    let mut sources: Vec<Option<u32>> = Vec::with_capacity(groups.done());
+    for partition in groups.partitions {
+        let asked = partition.start..partition.end.min(groups.done());
+        let source = |row: usize| (row + further < partition.end).then(|| (row + further) as u32);
+        sources.extend(asked.map(source));
+    }
+    Ok(take(argument, &UInt32Array::from(sources), None)?)
+}
+
+/// The aggregate of a window, and how its frame slides, if it does.
+fn aggregate(window: &Arc<dyn WindowExpr>) -> Option<(&AggregateFunctionExpr, Option<Sliding>)> {
+    let window = window.as_any();
+    if let Some(plain) = window.downcast_ref::<PlainAggregateWindowExpr>() {
+        return Some((plain.get_aggregate_expr(), None));
+    }
+    let sliding = window.downcast_ref::<SlidingAggregateWindowExpr>()?;
+    let span = RowFrame::of(sliding.get_window_frame())?;
+    Some((sliding.get_aggregate_expr(), Some(Sliding::new(span))))
+}
+
+/// How far a `lag` goes back or a `lead` forward; `None` if it goes the other way, has a default,
+/// or skips NULLs, which is to be seen in its text only.
+fn shift(function: &WindowUDFExpr, name: &str) -> Option<WindowKind> {
     let plain = format!("{function:?}").ends_with("is_reversed: false, ignore_nulls: false }");
     let back = match function.args() {
         [_] => 1,
@@ -341,27 +371,17 @@ fn lag(function: &WindowUDFExpr) -> Option<WindowKind> {
         }
         _ => return None,
     };
-    (plain && (1..=MAX_LAG).contains(&back)).then_some(WindowKind::Lag(back as usize))
+    let rows = usize::try_from(back).ok()?;
+    let kind = match name {
+        "lag" => WindowKind::Lag(rows),
+        _ => WindowKind::Lead(rows),
+    };
+    (plain && (1..=MAX_ROWS).contains(&back)).then_some(kind)
 }
-
-/// An integer in the widest type.
-struct Wide(i128);
-
-macro_rules! wide {
-    ($($t:ty),*) => {$(
-        impl From<$t> for Wide {
-            fn from(value: $t) -> Wide {
-                Wide(value.into())
-            }
-        }
-    )*};
-}
-
-wide!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 
 /// Whether an aggregate has a FILTER clause, which is to be seen in its text only.
-fn has_filter(plain: &PlainAggregateWindowExpr) -> bool {
-    !format!("{plain:?}").ends_with("filter: None }")
+fn has_filter(window: &Arc<dyn WindowExpr>) -> bool {
+    !format!("{window:?}").ends_with("filter: None }")
 }
 
 /// Whether the sum of `of` is kept in the same integers as `total`.

@@ -1,16 +1,22 @@
-//! Window functions over sorted rows from the first row of a partition to the current one.
+//! Window functions over sorted rows, from the first row of a partition or from so many rows before
+//! the current one.
 //!
-//! Running totals, numbers and ranks of rows need no more than one value per partition.
+//! Running totals, numbers and ranks of rows need no more than one value per partition, and totals
+//! of frames of rows ([`sliding`]) those of the rows around.
 //! DataFusion's operator evaluates every row by itself, with a frame and an accumulator; here a
 //! batch is one loop per function ([`function`]), in the types of its columns.
 //!
 //! The rows of the last peers of a batch are kept back where a value is that of the last of its
-//! peers, as with the default frame of an aggregate with `ORDER BY`.
+//! peers, as with the default frame of an aggregate with `ORDER BY`, and so are as many rows as a
+//! frame or `lead` looks ahead.
 
 mod exec;
 mod function;
+mod kinds;
 mod rule;
+mod sliding;
 mod top;
+mod totals;
 
 pub(crate) use exec::RunningWindowExec;
 pub(crate) use rule::RunningWindows;

@@ -18,6 +18,8 @@ pub fn rows(count: u64, partitions: u64, numbers: &mut Numbers) -> RecordBatch {
     let (n, d, f, t) = (some(1000), some(9000), some(500), some(40));
     let decimals: Decimal128Array = d.iter().map(|v| v.map(i128::from)).collect();
     let floats = f.iter().map(|v| v.map(|v| v as f64 / 7.0));
+    // Sums of these are exact.
+    let eighths = f.iter().map(|v| v.map(|v| v as f64 / 8.0));
     let columns: Vec<(&str, ArrayRef)> = vec![
         (
             "id",
@@ -40,6 +42,7 @@ pub fn rows(count: u64, partitions: u64, numbers: &mut Numbers) -> RecordBatch {
             Arc::new(decimals.with_precision_and_scale(9, 2).unwrap()),
         ),
         ("f", Arc::new(Float64Array::from_iter(floats))),
+        ("g", Arc::new(Float64Array::from_iter(eighths))),
         (
             "t",
             Arc::new(Date32Array::from_iter(
@@ -50,7 +53,7 @@ pub fn rows(count: u64, partitions: u64, numbers: &mut Numbers) -> RecordBatch {
     batch(columns)
 }
 
-const FUNCTIONS: [&str; 19] = [
+const FUNCTIONS: [&str; 23] = [
     "row_number()",
     "rank()",
     "dense_rank()",
@@ -70,6 +73,10 @@ const FUNCTIONS: [&str; 19] = [
     "lag(s, 3)",
     "lag(d)",
     "lag(f * 2, 700)",
+    "lead(n)",
+    "lead(s, 3)",
+    "lead(d)",
+    "lead(f * 2, 700)",
 ];
 
 const PARTITIONS: [&str; 5] = [
@@ -106,7 +113,7 @@ fn random_running_windows_give_the_same_values() {
             let partition = numbers.one_of(&PARTITIONS);
             for name in ["a", "b", "c"] {
                 let function = *numbers.one_of(&FUNCTIONS);
-                let is_number = function == "row_number()" || function.starts_with("lag");
+                let is_number = function == "row_number()" || function.starts_with('l');
                 // Which of the rows with the same keys comes first is not said.
                 let order = match is_number || numbers.below(2) == 0 {
                     true => ORDERS[numbers.below(2) as usize],
@@ -131,6 +138,71 @@ fn random_running_windows_give_the_same_values() {
         }
     }
     assert!(replaced > 90, "{replaced} of 120 plans have the operator");
+}
+
+/// Frames of rows before and after the current one, some longer than a batch has rows.
+fn frame_of_rows(numbers: &mut Numbers) -> String {
+    let most = *numbers.one_of(&[2, 30, 4_000]);
+    let mut place = || numbers.below(2 * most + 1) as i64 - most as i64;
+    let (a, b) = (place(), place());
+    let bound = |place: i64| match place {
+        0 => "CURRENT ROW".to_owned(),
+        1.. => format!("{place} FOLLOWING"),
+        _ => format!("{} PRECEDING", -place),
+    };
+    format!("ROWS BETWEEN {} AND {}", bound(a.min(b)), bound(a.max(b)))
+}
+
+#[test]
+fn random_frames_of_rows_give_the_same_values() {
+    const FUNCTIONS: [&str; 13] = [
+        "count(*)", "count(n)", "sum(n)", "sum(d)", "sum(g)", "avg(g)", "avg(n)", "min(n)",
+        "max(d)", "min(t)", "max(o)", "min(f)", "max(f)",
+    ];
+    let mut numbers = Numbers::of_this_run();
+    for (count, partitions) in [(0, 3), (1, 1), (900, 4), (40_000, 7), (40_000, 15_000)] {
+        let both = Both::new().table("rows", &[rows(count, partitions, &mut numbers)]);
+        for _ in 0..16 {
+            let partition = numbers.one_of(&PARTITIONS);
+            let windows = ["a", "b", "c"].map(|name| {
+                let function = *numbers.one_of(&FUNCTIONS);
+                let (order, frame) = (
+                    ORDERS[numbers.below(2) as usize],
+                    frame_of_rows(&mut numbers),
+                );
+                format!("{function} OVER ({partition} {order} {frame}) AS {name}")
+            });
+            let sql = format!("SELECT id, {} FROM rows", windows.join(", "));
+            let ran = both.same(&sql);
+            assert!(ran.rows.is_ok(), "{sql}: {:?}", ran.rows);
+            assert!(
+                ran.plan.contains("RunningWindowExec"),
+                "{sql}: {}",
+                ran.plan
+            );
+        }
+    }
+}
+
+#[test]
+fn what_has_left_a_frame_does_not_change_its_values() {
+    let values = [0.1, 1e300, f64::INFINITY, f64::NAN, 0.2, 0.3, -0.0, 0.4];
+    let id: ArrayRef = Arc::new(Int64Array::from_iter_values(0..8));
+    let values: ArrayRef = Arc::new(Float64Array::from_iter_values(values));
+    let both = Both::new().table("rows", &[batch(vec![("id", id), ("x", values)])]);
+    let sql = "SELECT id, sum(x) OVER w AS s, max(x) OVER w AS m, min(x) OVER w AS l FROM rows \
+               WINDOW w AS (ORDER BY id ROWS 1 PRECEDING)";
+    let found = run(&both.ours, sql).rows.unwrap();
+    let found: Vec<&str> = found
+        .iter()
+        .map(|row| row.trim_matches('|').trim())
+        .collect();
+    let cells = |row: usize| -> Vec<&str> { found[row].split('|').map(str::trim).collect() };
+    assert_eq!(cells(2), ["2", "inf", "inf", "1e300"]);
+    assert_eq!(cells(3), ["3", "NaN", "NaN", "inf"]);
+    assert_eq!(cells(4), ["4", "NaN", "NaN", "0.2"]);
+    assert_eq!(cells(5), ["5", "0.5", "0.3", "0.2"]);
+    assert_eq!(cells(7)[..2], ["7", "0.4"]);
 }
 
 /// Limits on a rank or a number of rows, and what else may be asked of the same rows.
@@ -233,13 +305,17 @@ fn other_windows_are_left_to_datafusion() {
     let mut numbers = Numbers::of_this_run();
     let both = Both::new().table("rows", &[rows(3_000, 5, &mut numbers)]);
     for window in [
-        "sum(n) OVER (PARTITION BY p ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",
+        "sum(n) OVER (PARTITION BY p ORDER BY id ROWS BETWEEN 5000 PRECEDING AND CURRENT ROW)",
+        "sum(n) OVER (PARTITION BY p ORDER BY id RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)",
+        "sum(n) FILTER (WHERE n > 9) OVER (PARTITION BY p ORDER BY id ROWS 2 PRECEDING)",
+        "max(s) OVER (PARTITION BY p ORDER BY id ROWS 2 PRECEDING)",
         "sum(n) FILTER (WHERE n > 9) OVER (PARTITION BY p ORDER BY id)",
         "max(s) OVER (PARTITION BY p ORDER BY id)",
         "lag(n, 1, 5) OVER (PARTITION BY p ORDER BY id)",
         "lag(n, -1) OVER (PARTITION BY p ORDER BY id)",
         "lag(n) IGNORE NULLS OVER (PARTITION BY p ORDER BY id)",
-        "lead(n) OVER (PARTITION BY p ORDER BY id)",
+        "lead(n, 1, 5) OVER (PARTITION BY p ORDER BY id)",
+        "lead(n, -2) OVER (PARTITION BY p ORDER BY id)",
         "count(n) OVER (PARTITION BY p ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING)",
     ] {
         let ran = both.same(&format!("SELECT id, {window} AS w FROM rows"));
