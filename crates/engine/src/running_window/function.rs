@@ -34,7 +34,8 @@ pub(super) struct Function {
     /// Whether a value is that of the last of its peers.
     pub by_peers: bool,
     reached: Reached,
-    /// For [`WindowKind::Lag`], the last arguments before the next batch.
+    /// For [`WindowKind::Lag`], the last arguments before the next batch, for [`WindowKind::First`]
+    /// the value that the partition began with.
     before: Option<ArrayRef>,
     /// For an aggregate whose frame does not begin with the partition.
     sliding: Option<Sliding>,
@@ -84,6 +85,17 @@ impl Function {
                     let kind = shift(function, name).filter(|_| !data_type.is_nested());
                     let argument = function.args().first().cloned();
                     return Ok(kind.map(|kind| made(kind, argument, false)));
+                }
+                name @ ("first_value" | "last_value") => {
+                    let runs = runs_by_peers(window.get_window_frame());
+                    let Some(by_peers) = runs.filter(|_| is_plain(function)) else {
+                        return Ok(None);
+                    };
+                    let argument = function.args().first().cloned();
+                    return Ok((!data_type.is_nested()).then(|| match name {
+                        "first_value" => made(WindowKind::First, argument, false),
+                        _ => made(WindowKind::Last, argument, by_peers),
+                    }));
                 }
                 "row_number" => WindowKind::RowNumber,
                 "rank" => WindowKind::Rank,
@@ -162,6 +174,9 @@ impl Function {
         match (self.kind, argument.data_type().clone()) {
             (WindowKind::Lag(back), _) => self.lags(back, argument, groups),
             (WindowKind::Lead(further), _) => leads(further, &argument, groups),
+            (WindowKind::First, _) => self.firsts(argument, groups),
+            (WindowKind::Last, _) if self.by_peers => last_peers(&argument, groups),
+            (WindowKind::Last, _) => Ok(argument),
             (WindowKind::Count, _) => self.counts(&argument, groups),
             (_, DataType::Float64) => self.floats(&argument, groups),
             (_, DataType::Int8) => self.whole::<Int8Type>(&argument, groups),
@@ -220,6 +235,25 @@ impl Function {
         })?;
         let kept = all.len().min(back);
         self.before = Some(all.slice(all.len() - kept, kept));
+        Ok(take(&all, &UInt32Array::from(sources), None)?)
+    }
+
+    fn firsts(&mut self, argument: ArrayRef, groups: &PeerGroups<'_>) -> Result<ArrayRef> {
+        let all = match self.before.take().filter(|_| groups.same_partition) {
+            Some(before) => concat(&[before.as_ref(), argument.as_ref()])?,
+            None => Arc::clone(&argument),
+        };
+        let earlier = all.len() - argument.len();
+        let mut sources: Vec<u32> = Vec::with_capacity(argument.len());
+        for partition in groups.partitions {
+            let asked = partition.start..partition.end.min(argument.len());
+            let first = match partition.start {
+                0 => 0,
+                start => earlier + start,
+            };
+            sources.extend(std::iter::repeat_n(first as u32, asked.len()));
+        }
+        self.before = sources.last().map(|first| all.slice(*first as usize, 1));
         Ok(take(&all, &UInt32Array::from(sources), None)?)
     }
 
@@ -334,6 +368,13 @@ impl Function {
     }
 }
 
+fn last_peers(argument: &ArrayRef, groups: &PeerGroups<'_>) -> Result<ArrayRef> {
+    let peers = groups.peers.iter();
+    let last = |peers: &Range<usize>| std::iter::repeat_n(peers.end as u32 - 1, peers.len());
+    let sources: UInt32Array = peers.flat_map(last).collect::<Vec<u32>>().into();
+    Ok(take(argument, &sources, None)?)
+}
+
 /// The values so many rows further in each partition.
 fn leads(further: usize, argument: &ArrayRef, groups: &PeerGroups<'_>) -> Result<ArrayRef> {
     let mut sources: Vec<Option<u32>> = Vec::with_capacity(groups.done());
@@ -356,10 +397,14 @@ fn aggregate(window: &Arc<dyn WindowExpr>) -> Option<(&AggregateFunctionExpr, Op
     Some((sliding.get_aggregate_expr(), Some(Sliding::new(span))))
 }
 
+/// Whether a function skips no NULLs and runs forward, which is to be seen in its text only.
+fn is_plain(function: &WindowUDFExpr) -> bool {
+    format!("{function:?}").ends_with("is_reversed: false, ignore_nulls: false }")
+}
+
 /// How far a `lag` goes back or a `lead` forward; `None` if it goes the other way, has a default,
-/// or skips NULLs, which is to be seen in its text only.
+/// or skips NULLs.
 fn shift(function: &WindowUDFExpr, name: &str) -> Option<WindowKind> {
-    let plain = format!("{function:?}").ends_with("is_reversed: false, ignore_nulls: false }");
     let back = match function.args() {
         [_] => 1,
         [_, back] => {
@@ -376,7 +421,7 @@ fn shift(function: &WindowUDFExpr, name: &str) -> Option<WindowKind> {
         "lag" => WindowKind::Lag(rows),
         _ => WindowKind::Lead(rows),
     };
-    (plain && (1..=MAX_ROWS).contains(&back)).then_some(kind)
+    (is_plain(function) && (1..=MAX_ROWS).contains(&back)).then_some(kind)
 }
 
 /// Whether an aggregate has a FILTER clause, which is to be seen in its text only.

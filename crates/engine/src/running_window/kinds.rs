@@ -17,6 +17,10 @@ pub(super) enum WindowKind {
     Lag(usize),
     /// The value so many rows later in the partition, NULL if there is none.
     Lead(usize),
+    /// The value of the first row of the partition.
+    First,
+    /// The value of the current row, or of its last peer.
+    Last,
 }
 
 /// Rows of a batch that are handled together, each other group of them after the one before.

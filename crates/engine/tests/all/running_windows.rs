@@ -53,7 +53,7 @@ pub fn rows(count: u64, partitions: u64, numbers: &mut Numbers) -> RecordBatch {
     batch(columns)
 }
 
-const FUNCTIONS: [&str; 23] = [
+const FUNCTIONS: [&str; 27] = [
     "row_number()",
     "rank()",
     "dense_rank()",
@@ -77,6 +77,10 @@ const FUNCTIONS: [&str; 23] = [
     "lead(s, 3)",
     "lead(d)",
     "lead(f * 2, 700)",
+    "first_value(n)",
+    "first_value(s)",
+    "last_value(d)",
+    "last_value(id)",
 ];
 
 const PARTITIONS: [&str; 5] = [
@@ -113,7 +117,8 @@ fn random_running_windows_give_the_same_values() {
             let partition = numbers.one_of(&PARTITIONS);
             for name in ["a", "b", "c"] {
                 let function = *numbers.one_of(&FUNCTIONS);
-                let is_number = function == "row_number()" || function.starts_with('l');
+                let of_rows = ["row_", "lag", "lead", "first_", "last_"];
+                let is_number = of_rows.iter().any(|name| function.starts_with(name));
                 // Which of the rows with the same keys comes first is not said.
                 let order = match is_number || numbers.below(2) == 0 {
                     true => ORDERS[numbers.below(2) as usize],
@@ -316,6 +321,8 @@ fn other_windows_are_left_to_datafusion() {
         "lag(n) IGNORE NULLS OVER (PARTITION BY p ORDER BY id)",
         "lead(n, 1, 5) OVER (PARTITION BY p ORDER BY id)",
         "lead(n, -2) OVER (PARTITION BY p ORDER BY id)",
+        "first_value(n) IGNORE NULLS OVER (PARTITION BY p ORDER BY id)",
+        "last_value(n) OVER (PARTITION BY p ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
         "count(n) OVER (PARTITION BY p ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING)",
     ] {
         let ran = both.same(&format!("SELECT id, {window} AS w FROM rows"));
