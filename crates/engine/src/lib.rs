@@ -61,6 +61,7 @@ mod task;
 mod text_pattern;
 pub mod tpc;
 mod wait;
+mod whole_windows;
 
 /// Re-export of the Arrow version that tables and results use.
 pub use arrow;

@@ -9,6 +9,7 @@ use crate::outer_joins::OuterJoinsByKeys;
 use crate::semi_joins::SemiJoinsDown;
 use crate::shifted_sums::ShiftedSums;
 use crate::star_order::StarJoinOrder;
+use crate::whole_windows::WholeWindows;
 use datafusion::optimizer::OptimizerRule;
 use std::sync::Arc;
 use tierloom_corrections::{PlainAntiJoins, logical_rules};
@@ -34,6 +35,7 @@ pub(crate) fn rules(tuned: Option<&JoinOrderOptions>) -> Vec<Arc<dyn OptimizerRu
         after(ConstantKeys::AFTER, Arc::new(ConstantKeys));
         after(AntiJoinsByNulls::AFTER, Arc::new(AntiJoinsByNulls));
         after(SemiJoinsDown::AFTER, Arc::new(SemiJoinsDown));
+        after(WholeWindows::AFTER, Arc::new(WholeWindows));
         // After the order of joins, which looks at the keys as they were written.
         rules.push(Arc::new(KeyTypes));
         // Last, so that every other rule knows the functions.

@@ -33,13 +33,18 @@ impl AnalyzerRule for WindowArguments {
 fn below(window: Window) -> Result<Transformed<LogicalPlan>> {
     let input = window.input.schema();
     let mut computed: Vec<Expr> = Vec::new();
+    let name = |at: usize| format!("__window_argument_{at}");
     let mut pull = |expr: Expr| {
         if !is_computed(&expr, input)? {
             return Ok(Transformed::no(expr));
         }
-        let name = format!("__window_argument_{}", computed.len());
-        computed.push(expr.alias(&name));
-        let column = Expr::Column(Column::new_unqualified(name));
+        // Windows of one sort share its keys, so the same arithmetic is one column.
+        let known = computed.iter().position(|known| *known == expr);
+        let at = known.unwrap_or_else(|| {
+            computed.push(expr);
+            computed.len() - 1
+        });
+        let column = Expr::Column(Column::new_unqualified(name(at)));
         Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
     };
     let exprs = window.window_expr.iter().map(|expr| {
@@ -52,6 +57,8 @@ fn below(window: Window) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(LogicalPlan::Window(window)));
     }
     let kept = input.columns().into_iter().map(Expr::Column);
+    let computed = computed.into_iter().enumerate();
+    let computed = computed.map(|(at, expr)| expr.alias(name(at)));
     let input = Projection::try_new(kept.chain(computed).collect(), window.input)?;
     let over = Window::try_new(exprs, Arc::new(LogicalPlan::Projection(input)))?;
     let outputs = window.schema.columns().into_iter().map(Expr::Column);

@@ -32,6 +32,7 @@ mod star_limits;
 mod star_values;
 mod text_keys;
 mod tpc_answers;
+mod whole_windows;
 mod words;
 mod zero_copy;
 mod zones;

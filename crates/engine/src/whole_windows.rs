@@ -1,0 +1,269 @@
+//! Window functions over whole partitions.
+
+use crate::star_order::placed_table;
+use crate::table::PlacedTable;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{Column, JoinConstraint, JoinType, NullEquality, Result};
+use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
+use datafusion::logical_expr::{
+    Aggregate, Expr, ExprSchemable, Join, LogicalPlan, Projection, SubqueryAlias, Window,
+    WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
+};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use std::collections::HashSet;
+use std::sync::Arc;
+use tierloom_corrections::{Walk, WalkAll};
+
+/// Rows of a table from which a second pass over it costs less than a sort.
+const FEWEST_ROWS: usize = 16 << 10;
+
+/// Rows of a partition, on average, from which it is worth a group.
+const FEWEST_PER_PARTITION: usize = 4;
+
+/// Functions that give the same value in whatever order rows come.
+const FUNCTIONS: [&str; 9] = [
+    "avg",
+    "count",
+    "max",
+    "min",
+    "stddev",
+    "stddev_pop",
+    "sum",
+    "var",
+    "var_pop",
+];
+
+/// Makes `sum(x) OVER (PARTITION BY k)` over a table the sum of a group: of the table, joined with
+/// its groups by `k`.
+///
+/// DataFusion sorts the rows by their partitions. Groups and their joins work on codes and need
+/// neither a sort nor rows in other places. Where another window sorts the same rows, nothing is
+/// gained, and the rule leaves both.
+#[derive(Debug, Default)]
+pub(crate) struct WholeWindows;
+
+impl WholeWindows {
+    /// The rule after which this one belongs, since filters by the partition apply to both sides.
+    pub(crate) const AFTER: &str = "push_down_filter";
+}
+
+impl OptimizerRule for WholeWindows {
+    fn name(&self) -> &'static str {
+        "tierloom_whole_windows"
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let is_window = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Window(_)));
+        if !plan.has(&mut |node| is_window(node))? {
+            return Ok(Transformed::no(plan));
+        }
+        plan.down_all(&mut |node| {
+            let LogicalPlan::Window(window) = &node else {
+                return Ok(Transformed::no(node));
+            };
+            if window.input.has(&mut |node| is_window(node))? {
+                return Ok(Transformed::new(node, false, TreeNodeRecursion::Jump));
+            }
+            let name = || config.alias_generator().next("tierloom_window");
+            Ok(match joined(window, name)? {
+                Some(joined) => Transformed::new(joined, true, TreeNodeRecursion::Jump),
+                None => Transformed::no(node),
+            })
+        })
+    }
+}
+
+/// The join in the place of `window`; `None` if it is not one over whole partitions of a table.
+fn joined(window: &Window, name: impl Fn() -> String) -> Result<Option<LogicalPlan>> {
+    let functions: Option<Vec<&WindowFunction>> = window.window_expr.iter().map(whole).collect();
+    let Some((functions, table)) = functions.zip(placed_table(&window.input)) else {
+        return Ok(None);
+    };
+    let keys = &functions[0].params.partition_by;
+    let same_keys = functions.iter().all(|f| f.params.partition_by == *keys);
+    if !same_keys || !is_worth_it(&window.input, &table, keys)? || !is_repeatable(window)? {
+        return Ok(None);
+    }
+    let aggregates: Vec<Expr> = functions.into_iter().filter_map(aggregate).collect();
+    let all = keys.iter().chain(&aggregates);
+    let names: HashSet<String> = all.map(|expr| expr.schema_name().to_string()).collect();
+    if names.len() < keys.len() + aggregates.len() {
+        // Names leave casts out, so different expressions may have the same.
+        return Ok(None);
+    }
+    let groups = Aggregate::try_new(Arc::clone(&window.input), keys.clone(), aggregates)?;
+    let columns = groups.schema.columns().into_iter().enumerate();
+    let columns = columns.map(|(at, column)| Expr::Column(column).alias(format!("c{at}")));
+    let columns = columns.collect();
+    let groups = Projection::try_new(columns, Arc::new(LogicalPlan::Aggregate(groups)))?;
+    let groups = SubqueryAlias::try_new(Arc::new(LogicalPlan::Projection(groups)), name())?;
+    let of_group: Vec<Expr> = groups
+        .schema
+        .columns()
+        .into_iter()
+        .map(Expr::Column)
+        .collect();
+    let (of_keys, values) = of_group.split_at(keys.len());
+    let on = keys.iter().cloned().zip(of_keys.iter().cloned());
+    let has_nulls = keys
+        .iter()
+        .any(|key| may_be_null(&window.input, &table, key));
+    let join = Join::try_new(
+        Arc::clone(&window.input),
+        Arc::new(LogicalPlan::SubqueryAlias(groups)),
+        on.collect(),
+        None,
+        JoinType::Inner,
+        JoinConstraint::On,
+        match has_nulls {
+            true => NullEquality::NullEqualsNull,
+            false => NullEquality::NullEqualsNothing,
+        },
+        false,
+    )?;
+    let input = window.input.schema().columns();
+    let named = window.schema.iter().skip(input.len()).zip(values);
+    let named = named.map(|((qualifier, field), value)| {
+        value
+            .clone()
+            .alias_qualified(qualifier.cloned(), field.name())
+    });
+    let columns = input.into_iter().map(Expr::Column).chain(named).collect();
+    let join = Arc::new(LogicalPlan::Join(join));
+    Ok(Some(LogicalPlan::Projection(Projection::try_new(
+        columns, join,
+    )?)))
+}
+
+/// The function of a window expression over whole partitions.
+fn whole(expr: &Expr) -> Option<&WindowFunction> {
+    let function = match expr {
+        Expr::WindowFunction(function) => function,
+        Expr::Alias(alias) => return whole(&alias.expr),
+        _ => return None,
+    };
+    let params = &function.params;
+    let is_known = FUNCTIONS.contains(&function.fun.name());
+    let is_whole = params.order_by.is_empty() && is_all(&params.window_frame);
+    (is_known && is_whole && params.null_treatment.is_none()).then_some(function)
+}
+
+/// Whether a frame without an order has all rows of the partition.
+fn is_all(frame: &WindowFrame) -> bool {
+    let unbounded = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(rows) | WindowFrameBound::Following(rows) => rows.is_null(),
+        WindowFrameBound::CurrentRow => frame.units != WindowFrameUnits::Rows,
+    };
+    unbounded(&frame.start_bound) && unbounded(&frame.end_bound)
+}
+
+fn aggregate(function: &WindowFunction) -> Option<Expr> {
+    let WindowFunctionDefinition::AggregateUDF(aggregate) = &function.fun else {
+        return None;
+    };
+    let params = &function.params;
+    let call = AggregateFunction::new_udf(
+        Arc::clone(aggregate),
+        params.args.clone(),
+        params.distinct,
+        params.filter.clone(),
+        Vec::new(),
+        None,
+    );
+    Some(Expr::AggregateFunction(call))
+}
+
+/// Whether a table has rows enough, in groups that are large enough, by keys that are quick to
+/// look up: computed numbers, and columns whose values have been counted, which are codes.
+fn is_worth_it(input: &LogicalPlan, table: &PlacedTable, keys: &[Expr]) -> Result<bool> {
+    let rows = table.all_rows();
+    let statistics = table.statistics();
+    let mut fewest: usize = 1;
+    for key in keys {
+        let data_type = key.get_type(input.schema())?;
+        let distinct = match origin(input, key) {
+            Some(at) => match statistics
+                .column_statistics
+                .get(at)
+                .map(|s| s.distinct_count)
+            {
+                Some(Precision::Exact(count) | Precision::Inexact(count)) => count,
+                _ => return Ok(false),
+            },
+            None if data_type.primitive_width().is_some() => 1,
+            None => return Ok(false),
+        };
+        if data_type.is_floating() {
+            return Ok(false);
+        }
+        fewest = fewest.max(distinct);
+    }
+    Ok(rows >= FEWEST_ROWS && fewest.saturating_mul(FEWEST_PER_PARTITION) <= rows)
+}
+
+/// Whether the input of a window gives the same rows again.
+fn is_repeatable(window: &Window) -> Result<bool> {
+    let mut is_volatile = window.window_expr.iter().any(Expr::is_volatile);
+    window.input.each(&mut |node| {
+        node.each_expression(&mut |expr| {
+            is_volatile |= expr.is_volatile() || has_subquery(expr)?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        is_volatile |= matches!(node, LogicalPlan::TableScan(scan) if scan.fetch.is_some());
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(!is_volatile)
+}
+
+fn has_subquery(expr: &Expr) -> Result<bool> {
+    expr.has(&mut |part| {
+        Ok(matches!(
+            part,
+            Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::OuterReferenceColumn(..)
+        ))
+    })
+}
+
+/// Whether a key may be NULL: it is no column of the table that is known to have none.
+fn may_be_null(input: &LogicalPlan, table: &PlacedTable, key: &Expr) -> bool {
+    let nulls = origin(input, key).and_then(|at| {
+        let statistics = table.statistics();
+        Some(statistics.column_statistics.get(at)?.null_count)
+    });
+    nulls != Some(Precision::Exact(0))
+}
+
+/// The column of the table below `plan` that `expr` is.
+fn origin(plan: &LogicalPlan, expr: &Expr) -> Option<usize> {
+    let column = match expr {
+        Expr::Column(column) => column,
+        Expr::Alias(alias) => return origin(plan, &alias.expr),
+        _ => return None,
+    };
+    let index = plan.schema().maybe_index_of_column(column)?;
+    let at = |input: &LogicalPlan, index: usize| {
+        let (qualifier, field) = input.schema().qualified_field(index);
+        let column = Column::new(qualifier.cloned(), field.name());
+        origin(input, &Expr::Column(column))
+    };
+    match plan {
+        LogicalPlan::TableScan(scan) => match &scan.projection {
+            Some(columns) => columns.get(index).copied(),
+            None => Some(index),
+        },
+        LogicalPlan::Filter(filter) => at(&filter.input, index),
+        LogicalPlan::SubqueryAlias(alias) => at(&alias.input, index),
+        LogicalPlan::Projection(projection) => {
+            origin(&projection.input, projection.expr.get(index)?)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,114 @@
+//! Windows over whole partitions are joins with groups, and give what a sort gives.
+
+use crate::common::Numbers;
+use crate::common::both::Both;
+use crate::running_windows::rows;
+
+const FUNCTIONS: [&str; 12] = [
+    "count(*)",
+    "count(n)",
+    "sum(n)",
+    "sum(d)",
+    "avg(n)",
+    "avg(g)",
+    "min(s)",
+    "max(t)",
+    "min(g)",
+    "sum(n) FILTER (WHERE o % 3 = 1)",
+    "max(n + o)",
+    "count(DISTINCT s)",
+];
+
+const PARTITIONS: [&str; 6] = [
+    "",
+    "PARTITION BY p",
+    "PARTITION BY s",
+    "PARTITION BY s, p",
+    "PARTITION BY t % 4",
+    "PARTITION BY n - n % 10, s",
+];
+
+const TABLES: [&str; 4] = [
+    "rows",
+    "(SELECT * FROM rows WHERE n > 300 OR n IS NULL) AS r",
+    "(SELECT id, s AS p, p AS s, n, d, g, t, o FROM rows WHERE id % 7 <> 2) AS r",
+    "(SELECT id, p, s, n + 1 AS n, d, g, t, o FROM rows) AS r",
+];
+
+#[test]
+fn random_windows_over_whole_partitions_give_the_same_values() {
+    let mut numbers = Numbers::of_this_run();
+    let (mut joined, mut asked) = (0, 0);
+    for (count, partitions) in [(0, 3), (900, 4), (40_000, 7), (40_000, 15_000)] {
+        let both = Both::new().table("rows", &[rows(count, partitions, &mut numbers)]);
+        for _ in 0..16 {
+            let partition = numbers.one_of(&PARTITIONS);
+            let functions = ["a", "b"].map(|name| {
+                let function = numbers.one_of(&FUNCTIONS);
+                format!("{function} OVER ({partition}) AS {name}")
+            });
+            let table = numbers.one_of(&TABLES);
+            let window = format!("SELECT id, n, {} FROM {table}", functions.join(", "));
+            let sql = match numbers.below(3) {
+                0 => {
+                    format!("SELECT count(*), min(id) FROM ({window}) AS w WHERE a <= b OR n > 500")
+                }
+                _ => window,
+            };
+            let ran = both.same(&sql);
+            if let Err(error) = &ran.rows {
+                assert!(error.contains("type"), "{sql}: {error}");
+                continue;
+            }
+            asked += usize::from(count == 40_000);
+            joined += usize::from(count == 40_000 && !ran.plan.contains("Window"));
+        }
+    }
+    assert!(2 * joined > asked, "{joined} of {asked} have no window");
+}
+
+#[test]
+fn windows_whose_rows_are_sorted_anyway_or_differ_each_time_stay() {
+    let mut numbers = Numbers::of_this_run();
+    let both = Both::new().table("rows", &[rows(40_000, 9, &mut numbers)]);
+    for (sql, stays) in [
+        (
+            "SELECT id, sum(n) OVER (PARTITION BY p) AS a FROM rows",
+            false,
+        ),
+        (
+            "SELECT id, sum(n) OVER (PARTITION BY p) AS a, row_number() OVER (PARTITION BY p ORDER BY id) \
+             AS b FROM rows",
+            true,
+        ),
+        (
+            "SELECT id, sum(n) OVER (PARTITION BY id) AS a FROM rows",
+            true,
+        ),
+        (
+            "SELECT id, sum(n) OVER (PARTITION BY g) AS a FROM rows",
+            true,
+        ),
+        (
+            "SELECT id, sum(n) OVER (PARTITION BY p ORDER BY id) AS a FROM rows",
+            true,
+        ),
+        (
+            "SELECT id, count(*) OVER (PARTITION BY p) AS a FROM (SELECT * FROM rows ORDER BY id LIMIT \
+             30000) AS r",
+            true,
+        ),
+        (
+            "SELECT id, sum(n) OVER (PARTITION BY p) AS a FROM rows WHERE n > (SELECT min(o) FROM rows)",
+            true,
+        ),
+    ] {
+        let ran = both.same(sql);
+        assert!(ran.rows.is_ok(), "{sql}: {:?}", ran.rows);
+        assert_eq!(ran.plan.contains("Window"), stays, "{sql}: {}", ran.plan);
+    }
+    let volatile = "SELECT count(*) FROM (SELECT sum(n) OVER (PARTITION BY p) AS a FROM rows WHERE \
+                    random() < 0.5) AS r";
+    let planned = both.ours.plan("volatile", volatile).unwrap();
+    assert!(!planned.display().contains("Join"), "{}", planned.display());
+}
