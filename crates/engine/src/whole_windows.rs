@@ -69,7 +69,7 @@ impl OptimizerRule for WholeWindows {
             if window.input.has(&mut |node| is_window(node))? {
                 return Ok(Transformed::new(node, false, TreeNodeRecursion::Jump));
             }
-            let name = || config.alias_generator().next("tierloom_window");
+            let name = || config.alias_generator().next("__whole_window");
             Ok(match joined(window, name)? {
                 Some(joined) => Transformed::new(joined, true, TreeNodeRecursion::Jump),
                 None => Transformed::no(node),
