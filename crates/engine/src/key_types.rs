@@ -3,7 +3,7 @@
 use crate::star_order::placed_table;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{ExprSchema, NullEquality, Result};
+use datafusion::common::{DFSchema, ExprSchema, NullEquality, Result};
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, Join, LogicalPlan, TryCast};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
@@ -46,31 +46,32 @@ fn join_on(mut join: Join) -> Result<Transformed<LogicalPlan>> {
     if join.null_aware || nulls_are_equal || !join.on.iter().any(any_cast) {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
     }
-    let left_is_larger = most_rows(&join.left) > most_rows(&join.right);
+    let (of_left, of_right) = (join.left.schema(), join.right.schema());
+    let (left_rows, right_rows) = (most_rows(&join.left), most_rows(&join.right));
     let mut changed = false;
     for (left, right) in &mut join.on {
-        let (many, few, of_many) = match left_is_larger {
-            true => (left, right, join.left.schema()),
-            false => (right, left, join.right.schema()),
-        };
-        let Some(column) = widened(many) else {
-            continue;
-        };
-        let Expr::Column(name) = column else {
-            continue;
-        };
-        let data_type = of_many.field_from_column(name)?.data_type().clone();
-        if !holds_all(&many.get_type(of_many)?, &data_type) {
-            continue;
-        }
-        *many = column.clone();
-        *few = Expr::TryCast(TryCast::new(Box::new(few.clone()), data_type));
-        changed = true;
+        changed |= left_rows >= right_rows && narrowed(left, right, of_left)?
+            || right_rows >= left_rows && narrowed(right, left, of_right)?;
     }
     Ok(Transformed::new_transformed(
         LogicalPlan::Join(join),
         changed,
     ))
+}
+
+/// Compares `many`, if it is a column cast to an integer type that holds all its values, with `few`
+/// in the column's own type.
+fn narrowed(many: &mut Expr, few: &mut Expr, of_many: &DFSchema) -> Result<bool> {
+    let Some(Expr::Column(column)) = widened(many) else {
+        return Ok(false);
+    };
+    let data_type = of_many.field_from_column(column)?.data_type().clone();
+    if !holds_all(&many.get_type(of_many)?, &data_type) {
+        return Ok(false);
+    }
+    *many = Expr::Column(column.clone());
+    *few = Expr::TryCast(TryCast::new(Box::new(few.clone()), data_type));
+    Ok(true)
 }
 
 /// What is cast to an integer by a key; `None` for another key.

@@ -32,7 +32,7 @@ pub(super) struct LoadedDimension {
 }
 
 impl LoadedDimension {
-    /// Maps `rows` to the codes of `fact`.
+    /// Maps `rows` to the codes of `fact`; with `repeats` a key may be there more than once.
     ///
     /// # Errors
     /// A key that is neither an integer nor a text, differs in type from the fact column, or occurs
@@ -40,7 +40,7 @@ impl LoadedDimension {
     pub fn new(
         name: &str,
         rows: RecordBatch,
-        key: &Arc<dyn PhysicalExpr>,
+        (key, repeats): (&Arc<dyn PhysicalExpr>, bool),
         fact: &FactColumn<'_>,
     ) -> Result<Self, NotFused> {
         let values = key.evaluate(&rows)?.into_array(rows.num_rows())?;
@@ -65,7 +65,7 @@ impl LoadedDimension {
             let Some(code) = code else { return true };
             let new = !keys.contains(code);
             keys.insert(code);
-            new
+            new || repeats
         };
         let are_new = match text_codes(&values, fact)? {
             Some(codes) => codes.into_iter().all(&mut add),

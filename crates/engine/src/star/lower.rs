@@ -6,7 +6,7 @@
 //! become part of the dimension's plan.
 
 use super::NotFused;
-use crate::origin::is_unique;
+use crate::origin::{is_unique, unchanged};
 use crate::scan::PlacedScanExec;
 use crate::table::PlacedTable;
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -16,6 +16,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_expr::utils::split_conjunction;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
@@ -37,6 +38,8 @@ pub(super) struct Dimension {
     pub key: Arc<dyn PhysicalExpr>,
     /// The fact column of the join.
     pub fact_key: usize,
+    /// Whether it only says which keys there are, however often.
+    pub repeats: bool,
     /// Table name, for messages and `EXPLAIN`.
     pub name: String,
 }
@@ -224,14 +227,21 @@ fn lower_filter(filter: &FilterExec, is_early: bool) -> Result<Lowered, NotFused
 }
 
 fn lower_join(join: &HashJoinExec, is_early: bool) -> Result<Lowered, NotFused> {
-    if *join.join_type() != JoinType::Inner {
-        return NotFused::because(format!("a join is {}, not inner", join.join_type()));
-    }
+    // Of a semi join with unique keys, an inner join gives the same rows.
+    let asks_from_left = match join.join_type() {
+        JoinType::Inner => None,
+        JoinType::LeftSemi => Some(true),
+        JoinType::RightSemi => Some(false),
+        other => return NotFused::because(format!("a join is {other}, not inner or semi")),
+    };
     if join.null_equality() != NullEquality::NullEqualsNothing || join.fetch().is_some() {
         return NotFused::because("a join has a limit, or NULL equals NULL in it");
     }
     let ((left_key, right_key), rest) = dimension_key(join)?;
     let fact_is_left = is_fact([(join.left(), left_key), (join.right(), right_key)]);
+    if asks_from_left.is_some_and(|asks_from_left| asks_from_left != fact_is_left) {
+        return NotFused::because("a semi join asks for rows of the smaller table");
+    }
     let (fact, fact_key, small, key) = if fact_is_left {
         (join.left(), left_key, join.right(), right_key)
     } else {
@@ -248,7 +258,15 @@ fn lower_join(join: &HashJoinExec, is_early: bool) -> Result<Lowered, NotFused> 
         return NotFused::because("a dimension has rows of a recursive query");
     }
     let schema = small.schema();
+    let is_semi = asks_from_left.is_some();
+    let repeats = is_semi && rest.is_empty() && join.filter().is_none();
+    if is_semi && !repeats && !is_grouped(small, key) {
+        return NotFused::because("a semi join has a condition, and rows with the same key");
+    }
     let offset = match lowered.owner(fact_key) {
+        Some(_) if is_semi => {
+            return NotFused::because("a semi join asks for rows of a dimension");
+        }
         Some(dimension) => {
             let build = match is_early || small.output_partitioning().partition_count() == 1 {
                 true => Arc::clone(small),
@@ -263,6 +281,7 @@ fn lower_join(join: &HashJoinExec, is_early: bool) -> Result<Lowered, NotFused> 
                 offset,
                 key: Arc::clone(key),
                 fact_key,
+                repeats,
                 name: table_name(small)
                     .unwrap_or_else(|| format!("dimension {}", lowered.dimensions.len() + 1)),
             });
@@ -276,7 +295,9 @@ fn lower_join(join: &HashJoinExec, is_early: bool) -> Result<Lowered, NotFused> 
     };
     let conditions = beside_key(join, rest, sides)?;
     lowered.filters.extend(conditions);
-    if fact_is_left {
+    if is_semi {
+        outputs = std::mem::take(&mut lowered.outputs);
+    } else if fact_is_left {
         lowered.outputs.append(&mut outputs);
         outputs = std::mem::take(&mut lowered.outputs);
     } else {
@@ -365,6 +386,24 @@ fn is_fact([left, right]: [KeyedSide<'_>; 2]) -> bool {
 fn has_once((side, key): KeyedSide<'_>) -> bool {
     let key = key.downcast_ref::<Column>();
     key.is_some_and(|key| is_unique(side, key.index()))
+}
+
+/// Whether a side of a join likely has each key once: it is the only group of an aggregation.
+fn is_grouped(side: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> bool {
+    let Some(key) = key.downcast_ref::<Column>() else {
+        return false;
+    };
+    let (mut plan, mut column) = (side, key.index());
+    while let Some((input, of_input)) = unchanged(plan, column) {
+        (plan, column) = (input, of_input);
+    }
+    let groups = match plan.downcast_ref::<AggregateExec>() {
+        Some(groups) => groups.group_expr().expr().len(),
+        // Checked when its rows are there.
+        None if plan.name() == "StarExec" => 1,
+        None => 0,
+    };
+    groups == 1 && column == 0
 }
 
 /// Whether a scan under a plan leaves out rows by filters on codes.

@@ -235,7 +235,7 @@ impl Run {
                 LoadedDimension::new(
                     &d.name,
                     rows,
-                    &d.key,
+                    (&d.key, d.repeats),
                     &fact_column(&self.lowered, d.fact_key)?,
                 )
             })

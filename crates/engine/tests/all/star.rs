@@ -139,7 +139,7 @@ fn answer(engine: &Engine, sql: &str) -> (Vec<String>, bool) {
 }
 
 /// Queries that must be fused.
-const FUSED: [&str; 37] = [
+const FUSED: [&str; 41] = [
     "select kind, count(distinct item) from sales group by kind",
     "select sum(amount) from sales",
     "select count(*), count(amount), sum(amount), avg(amount), min(amount), max(amount) from sales where kind = 'sea'",
@@ -176,6 +176,10 @@ const FUSED: [&str; 37] = [
     "select kind, round(stddev(amount), 9), round(stddev_pop(item), 6), round(var_samp(amount * 2 - 7), 6), round(var_pop(case when item < 900 then amount end), 6), count(amount) from sales group by kind",
     "select city, round(corr(amount, stars), 9), round(covar_samp(amount, size), 6), round(covar_pop(size, item), 4) from sales, shops where shop = shop_id group by city",
     "select round(corr(amount, item), 9), round(covar_samp(amount, item), 4), round(stddev(amount), 9), round(var_pop(amount + size), 6), stddev(case when size > 90 then item end) from sales, shops where shop = shop_id",
+    "select kind, sum(amount), count(*) from sales where shop in (select shop_id from shops where size > 20) group by kind",
+    "select kind, sum(amount) from sales where shop in (select (item * 7) % 50 from sales where amount > 5) group by kind",
+    "select city, sum(price) from sales, shops where shop = shop_id and exists (select 1 from shops as other where item = other.shop_id and other.size > 5) group by city",
+    "select kind, count(*) from sales join (select shop as s, avg(amount) as a from sales group by shop) as g on shop = s where amount > a group by kind",
     "select city, sum(amount * stars), count(stars), sum(case when stars > 2 then price when stars is null then stars else amount end), sum(stars), min(stars) from sales, shops where shop = shop_id and stars < amount group by city",
 ];
 
