@@ -76,33 +76,9 @@ impl Function {
             sliding: None,
         };
         if let Some(standard) = window.as_any().downcast_ref::<StandardWindowExpr>() {
-            let function = standard.get_standard_func_expr().as_any();
-            let Some(function) = function.downcast_ref::<WindowUDFExpr>() else {
-                return Ok(None);
-            };
-            let kind = match function.fun().name() {
-                name @ ("lag" | "lead") => {
-                    let kind = shift(function, name).filter(|_| !data_type.is_nested());
-                    let argument = function.args().first().cloned();
-                    return Ok(kind.map(|kind| made(kind, argument, false)));
-                }
-                name @ ("first_value" | "last_value") => {
-                    let runs = runs_by_peers(window.get_window_frame());
-                    let Some(by_peers) = runs.filter(|_| is_plain(function)) else {
-                        return Ok(None);
-                    };
-                    let argument = function.args().first().cloned();
-                    return Ok((!data_type.is_nested()).then(|| match name {
-                        "first_value" => made(WindowKind::First, argument, false),
-                        _ => made(WindowKind::Last, argument, by_peers),
-                    }));
-                }
-                "row_number" => WindowKind::RowNumber,
-                "rank" => WindowKind::Rank,
-                "dense_rank" => WindowKind::DenseRank,
-                _ => return Ok(None),
-            };
-            return Ok((data_type == DataType::UInt64).then(|| made(kind, None, false)));
+            let argument = window.expressions().into_iter().next();
+            let kind = of_rows(standard, &data_type);
+            return Ok(kind.map(|(kind, by_peers)| made(kind, argument, by_peers)));
         }
         let Some((aggregate, sliding)) = aggregate(window) else {
             return Ok(None);
@@ -365,6 +341,28 @@ impl Function {
         Ok(Arc::new(
             values.finish().with_data_type(self.data_type.clone()),
         ))
+    }
+}
+
+/// What a function of rows computes, and whether it does so by peers; `None` if it is none of those
+/// above.
+fn of_rows(window: &StandardWindowExpr, data_type: &DataType) -> Option<(WindowKind, bool)> {
+    let function = window.get_standard_func_expr().as_any();
+    let function = function.downcast_ref::<WindowUDFExpr>()?;
+    let is_flat = !data_type.is_nested();
+    let runs = || runs_by_peers(window.get_window_frame());
+    let number = |kind| (*data_type == DataType::UInt64).then_some((kind, false));
+    match function.fun().name() {
+        name @ ("lag" | "lead") if is_flat => Some((shift(function, name)?, false)),
+        "first_value" if is_flat && is_plain(function) => {
+            runs()?;
+            Some((WindowKind::First, false))
+        }
+        "last_value" if is_flat && is_plain(function) => Some((WindowKind::Last, runs()?)),
+        "row_number" => number(WindowKind::RowNumber),
+        "rank" => number(WindowKind::Rank),
+        "dense_rank" => number(WindowKind::DenseRank),
+        _ => None,
     }
 }
 
