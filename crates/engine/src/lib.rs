@@ -29,6 +29,7 @@ pub mod export;
 mod grouping_sets;
 mod join_order;
 mod key_types;
+mod last_parsed;
 pub mod load;
 mod logical_rules;
 mod operators;

@@ -16,6 +16,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tierloom_corrections::{Walk, WalkAll};
@@ -28,13 +29,21 @@ pub(crate) struct PlannedStatement {
     pub sources: Option<Sources>,
 }
 
-/// Plans the query `sql`.
+/// Plans the query `sql`, which may have been `parsed` already.
 ///
 /// # Errors
 /// DataFusion's, or a statement that is not a query.
-pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<PlannedStatement> {
+pub(crate) async fn query(
+    context: &SessionContext,
+    sql: &str,
+    parsed: Option<Statement>,
+) -> Result<PlannedStatement> {
     let state = context.state();
-    let (logical, names) = read_with_names(&state, sql).await?;
+    let statement = match parsed {
+        Some(statement) => statement,
+        None => tierloom_corrections::statement(&state, sql)?,
+    };
+    let (logical, names) = read_with_names(&state, sql, statement).await?;
     expect_query(&logical)?;
     let sources = Sources::of(context, &logical, names).await;
     let plan = physical(&state, &logical).await?;

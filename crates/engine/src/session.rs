@@ -9,6 +9,7 @@ use crate::big_operators::big_operators;
 use crate::bigjoin::{BigAggregateOptions, BigJoinOptions};
 use crate::grouping_sets::GroupingSets;
 use crate::join_order::JoinOrderOptions;
+use crate::last_parsed::LastParsed;
 use crate::logical_rules::rules;
 use crate::plan_cache::PlanCache;
 use crate::planning;
@@ -133,6 +134,7 @@ pub struct Engine {
     workers: Arc<Workers>,
     options: EngineOptions,
     plans: Arc<PlanCache>,
+    parsed: LastParsed,
 }
 
 /// Worker threads, and the plan caches of the engines that use them.
@@ -243,6 +245,7 @@ impl Engine {
             context,
             handle,
             plans: workers.cache(),
+            parsed: LastParsed::default(),
             workers,
             options,
         })
@@ -274,6 +277,7 @@ impl Engine {
             workers: Arc::clone(&self.workers),
             options,
             plans: self.workers.cache(),
+            parsed: LastParsed::default(),
         }
     }
 
@@ -333,7 +337,7 @@ impl Engine {
     /// # Errors
     /// DataFusion's, if the text is not one statement.
     pub fn parse(&self, sql: &str) -> datafusion::common::Result<Statement> {
-        tierloom_corrections::statement(&self.context.state(), sql)
+        self.parsed.statement(&self.context.state_ref().read(), sql)
     }
 
     /// Plans a query, or finds the cached plan of the same text over the same tables.
@@ -365,9 +369,10 @@ impl Engine {
             let planning = start.elapsed();
             return Ok(PlannedQuery { plan, planning });
         }
+        let parsed = self.parsed.known(&self.context.state_ref().read(), sql);
         let (context, text) = (self.context.clone(), sql.to_owned());
         let planned = self.aside(name, levels, stop, async move {
-            planning::query(&context, &text).await
+            planning::query(&context, &text, parsed).await
         })?;
         self.plans.keep(key, &planned.plan, planned.sources);
         Ok(PlannedQuery {

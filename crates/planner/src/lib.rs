@@ -50,20 +50,23 @@ pub type Planning<'a, T = LogicalPlan> = BoxFuture<'a, Result<T>>;
 /// # Errors
 /// DataFusion's, if the text is not one statement or names something unknown.
 pub fn read_statement<'a>(state: &'a SessionState, sql: &'a str) -> Planning<'a> {
-    Box::pin(async move { Ok(read_with_names(state, sql).await?.0) })
+    Box::pin(async move {
+        let statement = tierloom_corrections::statement(state, sql)?;
+        Ok(read_with_names(state, sql, statement).await?.0)
+    })
 }
 
-/// The same with the names of tables in the text, those of views included; the plan only has the
-/// tables below them.
+/// The same of a `statement` that was read from `sql`, with the names of tables in the text, those
+/// of views included; the plan only has the tables below them.
 ///
 /// # Errors
-/// As of [`read_statement`].
+/// DataFusion's, for a statement that names something unknown.
 pub fn read_with_names<'a>(
     state: &'a SessionState,
     sql: &'a str,
+    statement: Statement,
 ) -> Planning<'a, (LogicalPlan, Vec<TableReference>)> {
     Box::pin(async move {
-        let statement = tierloom_corrections::statement(state, sql)?;
         let names = state.resolve_table_references(&statement)?;
         let logical = logical_plan(state, sql, statement, &names).await?;
         Ok((logical, names))
