@@ -15,7 +15,7 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Column, JoinType, Result};
+use datafusion::common::{Column, ColumnStatistics, JoinType, Result, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
@@ -181,45 +181,62 @@ fn is_never_null(expr: &Expr, is_known: &dyn Fn(&Column) -> bool) -> bool {
     }
 }
 
+/// What may be known of a column of a table, or of a constant.
+pub(crate) struct Known<'k> {
+    /// Of the column of this name.
+    pub in_table: &'k dyn Fn(&TableScan, &str) -> bool,
+    pub of_constant: &'k dyn Fn(&ScalarValue) -> bool,
+}
+
 /// Whether `column` of the plan's output is a table's column without NULLs, passed on unchanged.
 pub(crate) fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
+    let known = Known {
+        in_table: &|scan, name| {
+            let field = scan.projected_schema.field_with_unqualified_name(name);
+            field.is_ok_and(|field| !field.is_nullable()) || holds_no_nulls(scan, name)
+        },
+        of_constant: &|value| !value.is_null(),
+    };
+    is_known(plan, column, &known)
+}
+
+/// Whether `column` of the plan's output is a table's column of which something is known, or such a
+/// constant, passed on unchanged.
+pub(crate) fn is_known(plan: &LogicalPlan, column: &Column, known: &Known<'_>) -> bool {
     let Ok(index) = plan.schema().index_of_column(column) else {
         return false;
     };
     match plan {
-        LogicalPlan::TableScan(scan) => {
-            let field = plan.schema().field(index);
-            !field.is_nullable() || holds_no_nulls(scan, field.name())
-        }
+        LogicalPlan::TableScan(scan) => (known.in_table)(scan, plan.schema().field(index).name()),
         LogicalPlan::Projection(projection) => match projection.expr[index].clone().unalias() {
-            Expr::Column(inner) => has_no_nulls(&projection.input, &inner),
-            Expr::Literal(value, _) => !value.is_null(),
+            Expr::Column(inner) => is_known(&projection.input, &inner, known),
+            Expr::Literal(value, _) => (known.of_constant)(&value),
             _ => false,
         },
         LogicalPlan::SubqueryAlias(alias) => {
             let inner = Column::from(alias.input.schema().qualified_field(index));
-            has_no_nulls(&alias.input, &inner)
+            is_known(&alias.input, &inner, known)
         }
-        LogicalPlan::Filter(filter) => has_no_nulls(&filter.input, column),
-        LogicalPlan::Sort(sort) => has_no_nulls(&sort.input, column),
-        LogicalPlan::Limit(limit) => has_no_nulls(&limit.input, column),
+        LogicalPlan::Filter(filter) => is_known(&filter.input, column, known),
+        LogicalPlan::Sort(sort) => is_known(&sort.input, column, known),
+        LogicalPlan::Limit(limit) => is_known(&limit.input, column, known),
         LogicalPlan::Distinct(_) => plan
             .inputs()
             .first()
-            .is_some_and(|input| has_no_nulls(input, column)),
+            .is_some_and(|input| is_known(input, column, known)),
         // Only group columns are passed on unchanged; aggregates may be NULL.
         LogicalPlan::Aggregate(aggregate) => match aggregate.group_expr.get(index) {
-            Some(Expr::Column(inner)) => has_no_nulls(&aggregate.input, inner),
+            Some(Expr::Column(inner)) => is_known(&aggregate.input, inner, known),
             _ => false,
         },
         // Outer joins are not listed: they pad with NULLs.
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
-            has_no_nulls(&join.left, column) || has_no_nulls(&join.right, column)
+            is_known(&join.left, column, known) || is_known(&join.right, column, known)
         }
         LogicalPlan::Join(join)
             if matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti) =>
         {
-            has_no_nulls(&join.left, column)
+            is_known(&join.left, column, known)
         }
         _ => false,
     }
@@ -227,11 +244,13 @@ pub(crate) fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
 
 /// Whether a table counts its NULLs, and has none in the column `name`.
 fn holds_no_nulls(scan: &TableScan, name: &str) -> bool {
-    let count = || {
-        let provider = source_as_provider(&scan.source).ok()?;
-        let index = provider.schema().index_of(name).ok()?;
-        let statistics = provider.statistics()?;
-        Some(statistics.column_statistics.get(index)?.null_count)
-    };
-    count() == Some(Precision::Exact(0))
+    column_statistics(scan, name).is_some_and(|known| known.null_count == Precision::Exact(0))
+}
+
+/// What a table knows of its column `name`.
+pub(crate) fn column_statistics(scan: &TableScan, name: &str) -> Option<ColumnStatistics> {
+    let provider = source_as_provider(&scan.source).ok()?;
+    let index = provider.schema().index_of(name).ok()?;
+    let statistics = provider.statistics()?;
+    statistics.column_statistics.get(index).cloned()
 }

@@ -1,9 +1,11 @@
 //! 0.0 and -0.0, which are one value.
 
+use super::null_rules::{Known, column_statistics, is_known};
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{AggregateFunction, InList, WindowFunction};
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, SortExpr, Window,
@@ -28,7 +30,7 @@ impl AnalyzerRule for OneZero {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         super::rewrite_if_any(plan, has_keys, |node| match node {
             LogicalPlan::Sort(mut sort) => {
-                let changed = in_first_keys(&mut sort.expr, sort.input.schema())?;
+                let changed = in_first_keys(&mut sort.expr, &sort.input)?;
                 Ok(Transformed::new_transformed(
                     LogicalPlan::Sort(sort),
                     changed,
@@ -36,7 +38,7 @@ impl AnalyzerRule for OneZero {
             }
             LogicalPlan::Distinct(Distinct::On(mut on)) => {
                 let changed = match &mut on.sort_expr {
-                    Some(keys) => in_first_keys(keys, on.input.schema())?,
+                    Some(keys) => in_first_keys(keys, &on.input)?,
                     None => false,
                 };
                 let node = LogicalPlan::Distinct(Distinct::On(on));
@@ -44,8 +46,8 @@ impl AnalyzerRule for OneZero {
             }
             LogicalPlan::Window(Window { ref input, .. })
             | LogicalPlan::Aggregate(Aggregate { ref input, .. }) => {
-                let schema = Arc::clone(input.schema());
-                super::rewrite_expressions(node, is_ordered, |expr| in_function(expr, &schema))
+                let input = Arc::clone(input);
+                super::rewrite_expressions(node, is_ordered, |expr| in_function(expr, &input))
             }
             other => Ok(Transformed::no(other)),
         })
@@ -121,38 +123,61 @@ fn with_both_zeros(mut list: InList) -> Transformed<Expr> {
 }
 
 /// Changes the keys of a window function, or the order of an aggregate.
-fn in_function(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn in_function(mut expr: Expr, input: &LogicalPlan) -> Result<Transformed<Expr>> {
     let changed = match &mut expr {
-        Expr::WindowFunction(function) => in_window(function, schema)?,
+        Expr::WindowFunction(function) => in_window(function, input)?,
         Expr::AggregateFunction(AggregateFunction { params, .. }) => {
-            in_first_keys(&mut params.order_by, schema)?
+            in_first_keys(&mut params.order_by, input)?
         }
         _ => false,
     };
     Ok(Transformed::new_transformed(expr, changed))
 }
 
-fn in_window(function: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
+fn in_window(function: &mut WindowFunction, input: &LogicalPlan) -> Result<bool> {
     let params = &mut function.params;
     let order = params.order_by.iter_mut().map(|key| &mut key.expr);
-    in_each(params.partition_by.iter_mut().chain(order), schema)
+    in_each(params.partition_by.iter_mut().chain(order), input)
 }
 
 /// Changes all keys but the last: rows with equal keys have no order.
-fn in_first_keys(keys: &mut [SortExpr], schema: &DFSchema) -> Result<bool> {
+fn in_first_keys(keys: &mut [SortExpr], input: &LogicalPlan) -> Result<bool> {
     let first = keys.len().saturating_sub(1);
-    in_each(keys[..first].iter_mut().map(|key| &mut key.expr), schema)
+    in_each(keys[..first].iter_mut().map(|key| &mut key.expr), input)
 }
 
-fn in_each<'e>(exprs: impl Iterator<Item = &'e mut Expr>, schema: &DFSchema) -> Result<bool> {
+fn in_each<'e>(exprs: impl Iterator<Item = &'e mut Expr>, input: &LogicalPlan) -> Result<bool> {
     let mut changed = false;
     for expr in exprs {
-        if let Some(one) = with_one_zero(expr, schema)? {
+        if matches!(expr, Expr::Column(column) if has_one_zero(input, column)) {
+            continue;
+        }
+        if let Some(one) = with_one_zero(expr, input.schema())? {
             *expr = one;
             changed = true;
         }
     }
     Ok(changed)
+}
+
+/// Whether a column is one of a table that has no -0.0, as its smallest or largest value shows.
+fn has_one_zero(input: &LogicalPlan, column: &Column) -> bool {
+    let is_above = |value: &ScalarValue| match value {
+        ScalarValue::Float64(Some(least)) => least.is_sign_positive() && !least.is_nan(),
+        _ => false,
+    };
+    let is_below =
+        |value: &ScalarValue| matches!(value, ScalarValue::Float64(Some(most)) if *most < 0.0);
+    let known = Known {
+        in_table: &|scan, name| {
+            column_statistics(scan, name).is_some_and(|of_column| {
+                matches!(&of_column.min_value, Precision::Exact(least) if is_above(least))
+                    || matches!(&of_column.max_value, Precision::Exact(most) if is_below(most))
+            })
+        },
+        of_constant: &|value| is_above(value) || is_below(value),
+    };
+    is_known(input, column, &known)
 }
 
 /// The expression with 0.0 for -0.0; `None` if it is not of floats, or has no -0.0 already.

@@ -1,8 +1,9 @@
 //! Sorts by packed keys give the order that DataFusion gives.
 
 use crate::common::Numbers;
-use crate::common::both::{self, Both};
+use crate::common::both::{self, Both, batch};
 use crate::running_windows::rows;
+use arrow::array::{ArrayRef, Float64Array, Int64Array};
 use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::collect;
@@ -127,4 +128,49 @@ async fn where_memory_is_limited_the_sort_that_can_spill_runs() {
         text.contains("BigSortExec") && text.contains("left_to_datafusion=2"),
         "{text}"
     );
+}
+
+#[test]
+fn zeros_of_both_signs_are_one_key_where_a_column_may_have_them() {
+    let mut numbers = Numbers::of_this_run();
+    let rows = 30_000;
+    let mut column = |of: &mut dyn FnMut(u64) -> f64| -> ArrayRef {
+        let values = (0..rows).map(|_| (numbers.below(9) > 0).then(|| of(numbers.below(400))));
+        Arc::new(values.collect::<Float64Array>())
+    };
+    let columns = vec![
+        ("amount", column(&mut |v| v as f64 / 4.0)),
+        ("loss", column(&mut |v| -1.0 - v as f64 / 4.0)),
+        ("change", column(&mut |v| v as f64 / 4.0 - 20.0)),
+        (
+            "zeros",
+            column(&mut |v| [0.0, -0.0, 0.1 + 0.2][v as usize % 3]),
+        ),
+        (
+            "id",
+            Arc::new(Int64Array::from_iter_values(0..rows as i64)) as ArrayRef,
+        ),
+    ];
+    let both = Both::new().table("t", &[batch(columns)]);
+    for (key, may_have) in [
+        ("amount", false),
+        ("loss", false),
+        ("change", true),
+        ("zeros", true),
+        ("amount * -1", true),
+    ] {
+        for order in ["", "DESC", "NULLS FIRST"] {
+            let from = "(SELECT * FROM t WHERE id % 3 > 0) AS r";
+            let limit = numbers.below(2_000) + 1;
+            for sql in [
+                format!("SELECT * FROM t ORDER BY {key} {order}, id DESC LIMIT {limit}"),
+                format!("SELECT id FROM {from} ORDER BY {key} {order}, id LIMIT {limit}"),
+                format!("SELECT id, rank() OVER (ORDER BY {key} {order}) FROM {from}"),
+            ] {
+                let ran = both.same(&sql);
+                assert!(ran.rows.is_ok(), "{sql}: {:?}", ran.rows);
+                assert_eq!(ran.plan.contains(" + 0"), may_have, "{sql}\n{}", ran.plan);
+            }
+        }
+    }
 }
