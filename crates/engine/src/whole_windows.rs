@@ -203,7 +203,33 @@ fn is_worth_it(input: &LogicalPlan, table: &PlacedTable, keys: &[Expr]) -> Resul
         }
         fewest = fewest.max(distinct);
     }
-    Ok(rows >= FEWEST_ROWS && fewest.saturating_mul(FEWEST_PER_PARTITION) <= rows)
+    let is_large = rows >= FEWEST_ROWS && fewest.saturating_mul(FEWEST_PER_PARTITION) <= rows;
+    Ok(is_large && !reads_long_texts(input, table)?)
+}
+
+/// Whether a filter reads texts that are no codes, which would take as long as a sort twice.
+fn reads_long_texts(input: &LogicalPlan, table: &PlacedTable) -> Result<bool> {
+    let statistics = table.statistics();
+    let schema = table.schema();
+    let is_long = |name: &str| {
+        let at = schema.index_of(name).ok();
+        let is_text = at.is_some_and(|at| schema.field(at).data_type().is_string());
+        let known = at.and_then(|at| statistics.column_statistics.get(at));
+        is_text && known.is_none_or(|known| known.distinct_count == Precision::Absent)
+    };
+    input.has(&mut |node| {
+        let filters = match node {
+            LogicalPlan::Filter(filter) => std::slice::from_ref(&filter.predicate),
+            LogicalPlan::TableScan(scan) => scan.filters.as_slice(),
+            _ => return Ok(false),
+        };
+        let columns = filters.iter().flat_map(|filter| filter.column_refs());
+        Ok(columns.into_iter().any(|column| {
+            let origin = origin(node, &Expr::Column(column.clone()));
+            let name = origin.map(|at| schema.field(at).name().as_str());
+            is_long(name.unwrap_or(&column.name))
+        }))
+    })
 }
 
 /// Whether the input of a window gives the same rows again.

@@ -1,8 +1,10 @@
 //! Windows over whole partitions are joins with groups, and give what a sort gives.
 
 use crate::common::Numbers;
-use crate::common::both::Both;
+use crate::common::both::{Both, batch};
 use crate::running_windows::rows;
+use arrow::array::{ArrayRef, Int64Array, StringArray};
+use std::sync::Arc;
 
 const FUNCTIONS: [&str; 12] = [
     "count(*)",
@@ -106,6 +108,20 @@ fn windows_whose_rows_are_sorted_anyway_or_differ_each_time_stay() {
         let ran = both.same(sql);
         assert!(ran.rows.is_ok(), "{sql}: {:?}", ran.rows);
         assert_eq!(ran.plan.contains("Window"), stays, "{sql}: {}", ran.plan);
+    }
+    // Texts of that many values are no codes.
+    let numbers = || (0..40_000_i64).map(Some);
+    let text = numbers().map(|v| v.map(|v| format!("text {}", v * 7919 % 100_003)));
+    let kind: Int64Array = numbers().map(|v| v.map(|v| v % 5)).collect();
+    let texts: ArrayRef = Arc::new(text.collect::<StringArray>());
+    let both = both.table(
+        "texts",
+        &[batch(vec![("k", Arc::new(kind)), ("long", texts)])],
+    );
+    for (condition, stays) in [("long LIKE '%9%'", true), ("k > 1", false)] {
+        let sql = format!("SELECT k, count(*) OVER (PARTITION BY k) FROM texts WHERE {condition}");
+        let plan = both.same(&sql).plan;
+        assert_eq!(plan.contains("Window"), stays, "{sql}: {plan}");
     }
     let volatile = "SELECT count(*) FROM (SELECT sum(n) OVER (PARTITION BY p) AS a FROM rows WHERE \
                     random() < 0.5) AS r";
