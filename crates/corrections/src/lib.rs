@@ -54,7 +54,7 @@ pub use checked_sum::checked_sum;
 pub use merged_columns::NoMergedOuterColumns;
 pub use nans::{ONE_NAN_NAME, with_one_nan};
 pub use null_filled::input_with_known_values;
-pub use null_rules::PlainAntiJoins;
+pub use null_rules::{PlainAntiJoins, has_no_nulls};
 pub use pass_through::PassThrough;
 pub use precedence::statement;
 pub use syntax::Syntax;

@@ -189,7 +189,7 @@ pub(crate) struct Known<'k> {
 }
 
 /// Whether `column` of the plan's output is a table's column without NULLs, passed on unchanged.
-pub(crate) fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
+pub fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
     let known = Known {
         in_table: &|scan, name| {
             let field = scan.projected_schema.field_with_unqualified_name(name);

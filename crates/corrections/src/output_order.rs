@@ -122,15 +122,18 @@ fn is_place_of_expression(key: &ast::Expr, select: &Select) -> bool {
         return false;
     };
     let place = number.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
-    let Some(items) = place.and_then(|place| select.projection.get(..=place)) else {
+    let items = place.and_then(|place| select.projection.get(..=place));
+    let Some((SelectItem::UnnamedExpr(expr), before)) = items.and_then(<[_]>::split_last) else {
         return false;
     };
     // Places after a wildcard are not known here.
-    items.iter().enumerate().all(|(place, item)| match item {
-        SelectItem::UnnamedExpr(expr) => place + 1 < items.len() || is_compound(expr),
-        SelectItem::ExprWithAlias { .. } => place + 1 < items.len(),
-        _ => false,
-    })
+    let is_one = |item: &SelectItem| {
+        matches!(
+            item,
+            SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }
+        )
+    };
+    is_compound(expr) && before.iter().all(is_one)
 }
 
 fn is_compound(expr: &ast::Expr) -> bool {

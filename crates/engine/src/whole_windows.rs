@@ -1,5 +1,6 @@
 //! Window functions over whole partitions.
 
+use crate::origin::values_of_table;
 use crate::star_order::placed_table;
 use crate::table::PlacedTable;
 use datafusion::common::stats::Precision;
@@ -13,7 +14,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use std::collections::HashSet;
 use std::sync::Arc;
-use tierloom_corrections::{Walk, WalkAll};
+use tierloom_corrections::{Walk, WalkAll, has_no_nulls};
 
 /// Rows of a table from which a second pass over it costs less than a sort.
 const FEWEST_ROWS: usize = 16 << 10;
@@ -110,9 +111,8 @@ fn joined(window: &Window, name: impl Fn() -> String) -> Result<Option<LogicalPl
         .collect();
     let (of_keys, values) = of_group.split_at(keys.len());
     let on = keys.iter().cloned().zip(of_keys.iter().cloned());
-    let has_nulls = keys
-        .iter()
-        .any(|key| may_be_null(&window.input, &table, key));
+    let is_known = |key: &Expr| matches!(key, Expr::Column(c) if has_no_nulls(&window.input, c));
+    let has_nulls = !keys.iter().all(is_known);
     let join = Join::try_new(
         Arc::clone(&window.input),
         Arc::new(LogicalPlan::SubqueryAlias(groups)),
@@ -182,18 +182,13 @@ fn aggregate(function: &WindowFunction) -> Option<Expr> {
 /// look up: computed numbers, and columns whose values have been counted, which are codes.
 fn is_worth_it(input: &LogicalPlan, table: &PlacedTable, keys: &[Expr]) -> Result<bool> {
     let rows = table.all_rows();
-    let statistics = table.statistics();
     let mut fewest: usize = 1;
     for key in keys {
         let data_type = key.get_type(input.schema())?;
         let distinct = match origin(input, key) {
-            Some(at) => match statistics
-                .column_statistics
-                .get(at)
-                .map(|s| s.distinct_count)
-            {
-                Some(Precision::Exact(count) | Precision::Inexact(count)) => count,
-                _ => return Ok(false),
+            Some(at) => match values_of_table(table, at) {
+                Precision::Exact(count) | Precision::Inexact(count) => count,
+                Precision::Absent => return Ok(false),
             },
             None if data_type.primitive_width().is_some() => 1,
             None => return Ok(false),
@@ -209,13 +204,10 @@ fn is_worth_it(input: &LogicalPlan, table: &PlacedTable, keys: &[Expr]) -> Resul
 
 /// Whether a filter reads texts that are no codes, which would take as long as a sort twice.
 fn reads_long_texts(input: &LogicalPlan, table: &PlacedTable) -> Result<bool> {
-    let statistics = table.statistics();
     let schema = table.schema();
-    let is_long = |name: &str| {
-        let at = schema.index_of(name).ok();
-        let is_text = at.is_some_and(|at| schema.field(at).data_type().is_string());
-        let known = at.and_then(|at| statistics.column_statistics.get(at));
-        is_text && known.is_none_or(|known| known.distinct_count == Precision::Absent)
+    let is_long = |at: usize| {
+        let is_text = schema.field(at).data_type().is_string();
+        is_text && values_of_table(table, at) == Precision::Absent
     };
     input.has(&mut |node| {
         let filters = match node {
@@ -226,8 +218,9 @@ fn reads_long_texts(input: &LogicalPlan, table: &PlacedTable) -> Result<bool> {
         let columns = filters.iter().flat_map(|filter| filter.column_refs());
         Ok(columns.into_iter().any(|column| {
             let origin = origin(node, &Expr::Column(column.clone()));
-            let name = origin.map(|at| schema.field(at).name().as_str());
-            is_long(name.unwrap_or(&column.name))
+            // A scan filters by columns too that it does not return.
+            let at = origin.or_else(|| schema.index_of(&column.name).ok());
+            at.is_some_and(is_long)
         }))
     })
 }
@@ -256,15 +249,6 @@ fn has_subquery(expr: &Expr) -> Result<bool> {
                 | Expr::OuterReferenceColumn(..)
         ))
     })
-}
-
-/// Whether a key may be NULL: it is no column of the table that is known to have none.
-fn may_be_null(input: &LogicalPlan, table: &PlacedTable, key: &Expr) -> bool {
-    let nulls = origin(input, key).and_then(|at| {
-        let statistics = table.statistics();
-        Some(statistics.column_statistics.get(at)?.null_count)
-    });
-    nulls != Some(Precision::Exact(0))
 }
 
 /// The column of the table below `plan` that `expr` is.

@@ -255,13 +255,12 @@ impl Function {
     }
 
     fn counts(&mut self, argument: &ArrayRef, groups: &PeerGroups<'_>) -> Result<ArrayRef> {
-        let mut counts = Vec::with_capacity(argument.len());
         if let Some(sliding) = &mut self.sliding {
-            let frames = sliding.next(argument, groups)?;
-            let valid = frames.valid();
-            frames.each(|frame| counts.push(valid(frame) as i64));
-            return Ok(Arc::new(Int64Array::from(counts)));
+            let counts = sliding.next(argument, groups)?.counts().into_iter();
+            let counts = counts.map(|count| count as i64);
+            return Ok(Arc::new(Int64Array::from_iter_values(counts)));
         }
+        let mut counts = Vec::with_capacity(argument.len());
         let nulls = argument.logical_nulls();
         self.each_step(groups, |reached, rows| {
             let valid = match &nulls {

@@ -135,14 +135,19 @@ impl Sliding {
 }
 
 impl Frames {
-    /// Calls `each` with the frame of each row, as rows of the values.
-    pub fn each(&self, mut each: impl FnMut(Range<usize>)) {
+    /// How many values that are not NULL the frame of each row has.
+    pub fn counts(&self) -> Vec<usize> {
+        let valid = self.valid();
+        let mut counts = Vec::with_capacity(self.rows.len());
         for partition in &self.partitions {
             for row in self.asked(partition) {
                 let frame = self.span.frame(row, partition.len());
-                each(frame.start + partition.start..frame.end + partition.start);
+                counts.push(valid(
+                    frame.start + partition.start..frame.end + partition.start,
+                ));
             }
         }
+        counts
     }
 
     /// Calls `each` with the total of the frame of each row, `None` if that has no rows.
@@ -194,7 +199,7 @@ impl Frames {
     }
 
     /// How many values that are not NULL a range of rows has.
-    pub fn valid(&self) -> impl Fn(Range<usize>) -> usize {
+    fn valid(&self) -> impl Fn(Range<usize>) -> usize {
         let before = self.values.logical_nulls().map(|nulls| {
             let mut count = 0_usize;
             let counts = nulls.iter().map(|valid| {

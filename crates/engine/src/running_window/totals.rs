@@ -11,10 +11,7 @@ use tierloom_kernels::words::{float, rank, word};
 /// Sums, averages and extremes of floats over frames.
 pub(super) fn floats_of(frames: &Frames, kind: WindowKind) -> ArrayRef {
     let array = frames.values.as_primitive::<Float64Type>();
-    let valid = frames.valid();
-    let mut counts = Vec::with_capacity(array.len());
-    frames.each(|frame| counts.push(valid(frame)));
-    let mut counts = counts.into_iter();
+    let mut counts = frames.counts().into_iter();
     let mut values = PrimitiveArray::<Float64Type>::builder(array.len());
     let mut add = |total: Option<f64>| match (total, counts.next()) {
         (Some(total), Some(count)) if count > 0 => values.append_value(match kind {
@@ -57,9 +54,7 @@ where
     // No sum of 64 bits comes near it, and no decimal is as small.
     const LEFT: i128 = i128::MIN;
     let array = frames.values.as_primitive::<T>();
-    let valid = frames.valid();
-    let mut counts = Vec::with_capacity(array.len());
-    frames.each(|frame| counts.push(valid(frame)));
+    let counts = frames.counts();
     let (identity, combine): (i128, fn(i128, i128) -> i128) = match kind {
         WindowKind::Min => (i128::MAX, |a, b| a.min(b)),
         WindowKind::Max => (i128::MIN, |a, b| a.max(b)),
