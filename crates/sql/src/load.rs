@@ -12,11 +12,16 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_engine::breakdown::caught;
 use tierloom_engine::load::{LoadOptions, PlaceTimes, load_batches};
 use tierloom_engine::{EngineError, PlacedTable};
 use tierloom_workloads::Progress;
+
+/// How many more bytes of rows a load holds when it looks again whether they fit: free memory is
+/// read from files, which takes longer than to keep a batch.
+const CHECKED_BYTES: u64 = 32 << 20;
 
 impl SqlSession {
     /// Loads a file or a directory of files as table `name`.
@@ -153,7 +158,14 @@ impl SqlSession {
             Err(EngineError::Interrupted)
         });
         let (mut placer, placement) = self.storage.placer_for(home, &self.settings)?;
-        let check = |held_bytes| self.storage.check_room(name, held_bytes);
+        let due_bytes = AtomicU64::new(0);
+        let check = |held_bytes| {
+            if held_bytes < due_bytes.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            due_bytes.store(held_bytes + CHECKED_BYTES, Ordering::Relaxed);
+            self.storage.check_room(name, held_bytes)
+        };
         let options = LoadOptions {
             check_memory: Some(&check),
         };

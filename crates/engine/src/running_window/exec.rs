@@ -218,8 +218,12 @@ impl Running {
         if let Some(last) = peers.last_mut() {
             last.end = last.end.min(done);
         }
-        let same_partition = self.goes_on(&keys, self.partitions)?;
-        let continues = same_partition && self.goes_on(&keys, keys.len())?;
+        let goes_on = |count| match &self.last {
+            Some(last) => goes_on(last, &keys, count),
+            None => Ok(false),
+        };
+        let same_partition = goes_on(self.partitions)?;
+        let continues = same_partition && goes_on(keys.len())?;
         let partitions = ranges(&keys[..self.partitions], rows)?;
         let mut starts = partitions.iter().map(|range| range.start).peekable();
         let begins = peers.iter().map(|peers| {
@@ -257,21 +261,18 @@ impl Running {
         let open = peers.get(open).or(peers.last());
         open.map_or(0, |peers| peers.start)
     }
+}
 
-    /// Whether the first row has the same first `count` keys as the last row before it.
-    fn goes_on(&self, keys: &[ArrayRef], count: usize) -> Result<bool> {
-        let Some(last) = &self.last else {
-            return Ok(false);
-        };
-        let pairs = last.iter().zip(keys).take(count);
-        let pairs = pairs.map(|(last, key)| concat(&[last.as_ref(), key.slice(0, 1).as_ref()]));
-        let pairs: Vec<ArrayRef> = pairs.collect::<std::result::Result<_, _>>()?;
-        Ok(ranges(&pairs, 2)?.len() == 1)
-    }
+/// Whether the first row has the same first `count` keys as the row before it, which has `last`.
+pub(super) fn goes_on(last: &[ArrayRef], keys: &[ArrayRef], count: usize) -> Result<bool> {
+    let pairs = last.iter().zip(keys).take(count);
+    let pairs = pairs.map(|(last, key)| concat(&[last.as_ref(), key.slice(0, 1).as_ref()]));
+    let pairs: Vec<ArrayRef> = pairs.collect::<std::result::Result<_, _>>()?;
+    Ok(ranges(&pairs, 2)?.len() == 1)
 }
 
 /// The ranges of rows with the same keys.
-fn ranges(keys: &[ArrayRef], rows: usize) -> Result<Vec<Range<usize>>> {
+pub(super) fn ranges(keys: &[ArrayRef], rows: usize) -> Result<Vec<Range<usize>>> {
     match keys {
         [] => Ok(std::iter::once(0..rows).collect()),
         keys => Ok(partition(keys)?.ranges()),

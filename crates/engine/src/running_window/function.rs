@@ -422,7 +422,7 @@ fn shift(function: &WindowUDFExpr, name: &str) -> Option<WindowKind> {
 }
 
 /// Whether an aggregate has a FILTER clause, which is to be seen in its text only.
-fn has_filter(window: &Arc<dyn WindowExpr>) -> bool {
+pub(super) fn has_filter(window: &Arc<dyn WindowExpr>) -> bool {
     !format!("{window:?}").ends_with("filter: None }")
 }
 

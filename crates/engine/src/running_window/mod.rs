@@ -8,7 +8,7 @@
 //!
 //! The rows of the last peers of a batch are kept back where a value is that of the last of its
 //! peers, as with the default frame of an aggregate with `ORDER BY`, and so are as many rows as a
-//! frame or `lead` looks ahead.
+//! frame or `lead` looks ahead. Aggregates over whole partitions ([`whole`]) keep the batches of one.
 
 mod exec;
 mod function;
@@ -17,7 +17,9 @@ mod rule;
 mod sliding;
 mod top;
 mod totals;
+mod whole;
 
 pub(crate) use exec::RunningWindowExec;
 pub(crate) use rule::RunningWindows;
 pub(crate) use top::{WindowTopExec, WindowTops};
+pub(crate) use whole::WholeWindowExec;

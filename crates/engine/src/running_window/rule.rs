@@ -1,17 +1,17 @@
 //! Finds windows that can be computed in one pass.
 
 use super::exec::RunningWindowExec;
+use super::whole::WholeWindowExec;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use std::sync::Arc;
 use tierloom_corrections::Walk;
 
 /// Replaces window operators whose functions all run from the first row of a partition to the
-/// current one.
+/// current one, and those whose functions all have whole partitions.
 #[derive(Debug)]
 pub(crate) struct RunningWindows;
 
@@ -22,11 +22,11 @@ impl PhysicalOptimizerRule for RunningWindows {
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let replaced = plan.up(&mut |node| {
-            if !node.is::<BoundedWindowAggExec>() {
-                return Ok(Transformed::no(node));
+            if let Some(running) = RunningWindowExec::of(&node)? {
+                return Ok(Transformed::yes(Arc::new(running)));
             }
-            Ok(match RunningWindowExec::of(&node)? {
-                Some(running) => Transformed::yes(Arc::new(running)),
+            Ok(match WholeWindowExec::of(&node)? {
+                Some(whole) => Transformed::yes(Arc::new(whole)),
                 None => Transformed::no(node),
             })
         });

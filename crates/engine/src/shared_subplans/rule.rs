@@ -4,7 +4,7 @@ use super::exec::{SharedExec, SharedSubplan};
 use super::same::same;
 use crate::breakdown::caught;
 use crate::operators::aggregate_of;
-use crate::running_window::RunningWindowExec;
+use crate::running_window::{RunningWindowExec, WholeWindowExec};
 use crate::scan::PlacedScanExec;
 use crate::star::StarExec;
 use datafusion::common::config::ConfigOptions;
@@ -124,6 +124,7 @@ fn walk(plan: &Arc<dyn ExecutionPlan>, next: &mut usize, found: &mut Vec<Candida
 /// Whether `plan` ends an aggregation or computes windows.
 fn is_complete(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if plan.is::<RunningWindowExec>()
+        || plan.is::<WholeWindowExec>()
         || plan.is::<BoundedWindowAggExec>()
         || plan.is::<WindowAggExec>()
     {

@@ -3,7 +3,7 @@
 use crate::big_sort::BigSortExec;
 use crate::bigjoin::{BigAggregateExec, BigJoinExec};
 use crate::operators::{aggregate_of, join_of};
-use crate::running_window::{RunningWindowExec, WindowTopExec};
+use crate::running_window::{RunningWindowExec, WholeWindowExec, WindowTopExec};
 use crate::runtime_filter::RuntimeFilterExec;
 use crate::scan::{BoundColumn, PlacedScanExec, RankBound, RuntimeFilter};
 use crate::star::StarExec;
@@ -120,6 +120,9 @@ impl<'p> Pairs<'p> {
                 && windows(one.window_expr(), other.window_expr());
         }
         if let Some((one, other)) = pair::<RunningWindowExec>(one, other) {
+            return windows(one.window_expr(), other.window_expr());
+        }
+        if let Some((one, other)) = pair::<WholeWindowExec>(one, other) {
             return windows(one.window_expr(), other.window_expr());
         }
         if let Some((one, other)) = pair::<WindowTopExec>(one, other) {

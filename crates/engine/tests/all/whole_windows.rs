@@ -69,6 +69,50 @@ fn random_windows_over_whole_partitions_give_the_same_values() {
     assert!(2 * joined > asked, "{joined} of {asked} have no window");
 }
 
+/// Partitions of one row, of some and of more than a batch has, which begin and end anywhere in it.
+#[test]
+fn windows_over_sorted_partitions_give_the_same_values() {
+    const MORE: [&str; 5] = [
+        "round(stddev(n) OVER w, 6)",
+        "bool_or(n > 990) OVER w",
+        "max(s) OVER w",
+        "count(DISTINCT t) OVER w",
+        "round(corr(n, o) OVER w, 6)",
+    ];
+    let mut numbers = Numbers::of_this_run();
+    let mut replaced = 0;
+    for (count, partitions) in [(1, 1), (900, 4), (40_000, 1), (40_000, 3), (40_000, 15_000)] {
+        let both = Both::new().table("rows", &[rows(count, partitions, &mut numbers)]);
+        for _ in 0..12 {
+            let window = numbers.one_of(&[
+                "PARTITION BY p ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+                "PARTITION BY g, s",
+                "PARTITION BY id",
+                "PARTITION BY o / 6000.0",
+                "PARTITION BY p, s ORDER BY t RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+                "ORDER BY id GROUPS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+            ]);
+            let functions = ["a", "b"].map(|name| {
+                let function = match numbers.below(2) {
+                    0 => (*numbers.one_of(&MORE)).to_owned(),
+                    _ => format!("{} OVER w", numbers.one_of(&FUNCTIONS)),
+                };
+                format!("{function} AS {name}")
+            });
+            let table = numbers.one_of(&TABLES);
+            let functions = functions.join(", ");
+            let sql = format!("SELECT id, {functions} FROM {table} WINDOW w AS ({window})");
+            let ran = both.same(&sql);
+            if let Err(error) = &ran.rows {
+                assert!(error.contains("type"), "{sql}: {error}");
+                continue;
+            }
+            replaced += usize::from(ran.plan.contains("WholeWindowExec"));
+        }
+    }
+    assert!(replaced > 20, "{replaced} of 60 plans have the operator");
+}
+
 #[test]
 fn windows_whose_rows_are_sorted_anyway_or_differ_each_time_stay() {
     let mut numbers = Numbers::of_this_run();
