@@ -39,8 +39,8 @@ const FUNCTIONS: [&str; 9] = [
 /// its groups by `k`.
 ///
 /// DataFusion sorts the rows by their partitions. Groups and their joins work on codes and need
-/// neither a sort nor rows in other places. Where another window sorts the same rows, nothing is
-/// gained, and the rule leaves both.
+/// neither a sort nor rows in other places. Where another window sorts by the same partitions,
+/// nothing is gained, and the rule leaves both.
 #[derive(Debug, Default)]
 pub(crate) struct WholeWindows;
 
@@ -64,80 +64,189 @@ impl OptimizerRule for WholeWindows {
             return Ok(Transformed::no(plan));
         }
         plan.down_all(&mut |node| {
-            let LogicalPlan::Window(window) = &node else {
+            let LogicalPlan::Window(top) = &node else {
                 return Ok(Transformed::no(node));
             };
-            if window.input.has(&mut |node| is_window(node))? {
+            let (windows, input) = chain(top);
+            if input.has(&mut |node| is_window(node))? {
                 return Ok(Transformed::new(node, false, TreeNodeRecursion::Jump));
             }
             let name = || config.alias_generator().next("__whole_window");
-            Ok(match joined(window, name)? {
+            let joined = joined(&windows, input, name)?;
+            Ok(match joined {
                 Some(joined) => Transformed::new(joined, true, TreeNodeRecursion::Jump),
-                None => Transformed::no(node),
+                None => Transformed::new(node, false, TreeNodeRecursion::Jump),
             })
         })
     }
 }
 
-/// The join in the place of `window`; `None` if it is not one over whole partitions of a table.
-fn joined(window: &Window, name: impl Fn() -> String) -> Result<Option<LogicalPlan>> {
-    let functions: Option<Vec<&WindowFunction>> = window.window_expr.iter().map(whole).collect();
-    let Some((functions, table)) = functions.zip(placed_table(&window.input)) else {
+/// The windows over the same rows, those that are computed first before others, and what gives the
+/// rows.
+fn chain(top: &Window) -> (Vec<&Window>, &Arc<LogicalPlan>) {
+    let mut windows = vec![top];
+    let mut input = &top.input;
+    while let LogicalPlan::Window(window) = input.as_ref() {
+        windows.push(window);
+        input = &window.input;
+    }
+    windows.reverse();
+    (windows, input)
+}
+
+/// `input` joined with the groups of all windows over whole partitions of a table, below those that
+/// stay; `None` if all stay.
+fn joined(
+    windows: &[&Window],
+    input: &Arc<LogicalPlan>,
+    name: impl Fn() -> String,
+) -> Result<Option<LogicalPlan>> {
+    let Some(table) = placed_table(input) else {
         return Ok(None);
     };
-    let keys = &functions[0].params.partition_by;
-    let same_keys = functions.iter().all(|f| f.params.partition_by == *keys);
-    if !same_keys || !is_worth_it(&window.input, &table, keys)? || !is_repeatable(window)? {
-        return Ok(None);
+    let mut sorted: Vec<&Window> = Vec::new();
+    let mut whole: Vec<Whole<'_>> = Vec::new();
+    for window in windows {
+        match Whole::of(window, input, &table)? {
+            Some(found) => whole.push(found),
+            None => sorted.push(window),
+        }
     }
-    let aggregates: Vec<Expr> = functions.into_iter().filter_map(aggregate).collect();
-    let all = keys.iter().chain(&aggregates);
-    let names: HashSet<String> = all.map(|expr| expr.schema_name().to_string()).collect();
-    if names.len() < keys.len() + aggregates.len() {
-        // Names leave casts out, so different expressions may have the same.
-        return Ok(None);
-    }
-    let groups = Aggregate::try_new(Arc::clone(&window.input), keys.clone(), aggregates)?;
-    let columns = groups.schema.columns().into_iter().enumerate();
-    let columns = columns.map(|(at, column)| Expr::Column(column).alias(format!("c{at}")));
-    let columns = columns.collect();
-    let groups = Projection::try_new(columns, Arc::new(LogicalPlan::Aggregate(groups)))?;
-    let groups = SubqueryAlias::try_new(Arc::new(LogicalPlan::Projection(groups)), name())?;
-    let of_group: Vec<Expr> = groups
-        .schema
-        .columns()
-        .into_iter()
-        .map(Expr::Column)
-        .collect();
-    let (of_keys, values) = of_group.split_at(keys.len());
-    let on = keys.iter().cloned().zip(of_keys.iter().cloned());
-    let is_known = |key: &Expr| matches!(key, Expr::Column(c) if has_no_nulls(&window.input, c));
-    let has_nulls = !keys.iter().all(is_known);
-    let join = Join::try_new(
-        Arc::clone(&window.input),
-        Arc::new(LogicalPlan::SubqueryAlias(groups)),
-        on.collect(),
-        None,
-        JoinType::Inner,
-        JoinConstraint::On,
-        match has_nulls {
-            true => NullEquality::NullEqualsNull,
-            false => NullEquality::NullEqualsNothing,
-        },
-        false,
-    )?;
-    let input = window.input.schema().columns();
-    let named = window.schema.iter().skip(input.len()).zip(values);
-    let named = named.map(|((qualifier, field), value)| {
-        value
-            .clone()
-            .alias_qualified(qualifier.cloned(), field.name())
+    whole.retain(|of| {
+        let is_sorted = sorted.iter().any(|window| of.shares_sort(window));
+        if is_sorted {
+            sorted.push(of.window);
+        }
+        !is_sorted
     });
-    let columns = input.into_iter().map(Expr::Column).chain(named).collect();
-    let join = Arc::new(LogicalPlan::Join(join));
-    Ok(Some(LogicalPlan::Projection(Projection::try_new(
-        columns, join,
-    )?)))
+    if whole.is_empty() {
+        return Ok(None);
+    }
+    // The planner has an order in mind, in which sorts follow each other.
+    sorted.sort_by_key(|window| {
+        windows
+            .iter()
+            .position(|other| std::ptr::eq(*other, *window))
+    });
+    let mut plan = input.as_ref().clone();
+    for window in &whole {
+        plan = window.joined(plan, input, name())?;
+    }
+    for window in sorted {
+        let window = Window::try_new(window.window_expr.clone(), Arc::new(plan))?;
+        plan = LogicalPlan::Window(window);
+    }
+    let top = windows.last().map_or(input.schema(), |top| &top.schema);
+    let columns = top.columns().into_iter().map(Expr::Column).collect();
+    let columns = Projection::try_new(columns, Arc::new(plan))?;
+    Ok(Some(LogicalPlan::Projection(columns)))
+}
+
+/// A window over whole partitions of a table that becomes a join.
+struct Whole<'a> {
+    window: &'a Window,
+    keys: &'a [Expr],
+    aggregates: Vec<Expr>,
+}
+
+impl<'a> Whole<'a> {
+    /// `None` for other windows of `input`, which reads `table`, and where a sort takes less.
+    fn of(window: &'a Window, input: &LogicalPlan, table: &PlacedTable) -> Result<Option<Self>> {
+        let functions = window.window_expr.iter().map(whole);
+        let Some(functions) = functions.collect::<Option<Vec<&WindowFunction>>>() else {
+            return Ok(None);
+        };
+        let keys = &functions[0].params.partition_by;
+        let same_keys = functions.iter().all(|f| f.params.partition_by == *keys);
+        let refers = window.window_expr.iter().flat_map(Expr::column_refs);
+        let of_input = refers.into_iter().all(|c| input.schema().has_column(c));
+        if !same_keys
+            || !of_input
+            || !is_worth_it(input, table, keys)?
+            || !is_repeatable(window, input)?
+        {
+            return Ok(None);
+        }
+        let aggregates: Vec<Expr> = functions.into_iter().filter_map(aggregate).collect();
+        let all = keys.iter().chain(&aggregates);
+        let names: HashSet<String> = all.map(|expr| expr.schema_name().to_string()).collect();
+        // Names leave casts out, so different expressions may have the same.
+        let are_told_apart = names.len() == keys.len() + aggregates.len();
+        Ok(are_told_apart.then_some(Whole {
+            window,
+            keys,
+            aggregates,
+        }))
+    }
+
+    /// Whether `other` has its rows sorted by the same partitions.
+    fn shares_sort(&self, other: &Window) -> bool {
+        let partitions = other.window_expr.iter().filter_map(partitions);
+        let same = |keys: &[Expr]| {
+            let (mut of_both, mut of_this) = (keys.iter(), self.keys.iter());
+            of_both.all(|key| self.keys.contains(key)) && of_this.all(|key| keys.contains(key))
+        };
+        !self.keys.is_empty() && partitions.into_iter().any(same)
+    }
+
+    /// `plan`, which has all columns of `input`, with the values of the window.
+    fn joined(
+        &self,
+        plan: LogicalPlan,
+        input: &Arc<LogicalPlan>,
+        name: String,
+    ) -> Result<LogicalPlan> {
+        let keys = self.keys;
+        let groups = Aggregate::try_new(Arc::clone(input), keys.to_vec(), self.aggregates.clone())?;
+        let columns = groups.schema.columns().into_iter().enumerate();
+        let columns = columns.map(|(at, column)| Expr::Column(column).alias(format!("c{at}")));
+        let columns = columns.collect();
+        let groups = Projection::try_new(columns, Arc::new(LogicalPlan::Aggregate(groups)))?;
+        let groups = SubqueryAlias::try_new(Arc::new(LogicalPlan::Projection(groups)), name)?;
+        let of_group: Vec<Expr> = groups
+            .schema
+            .columns()
+            .into_iter()
+            .map(Expr::Column)
+            .collect();
+        let (of_keys, values) = of_group.split_at(keys.len());
+        let on = keys.iter().cloned().zip(of_keys.iter().cloned());
+        let is_known = |key: &Expr| matches!(key, Expr::Column(c) if has_no_nulls(input, c));
+        let has_nulls = !keys.iter().all(is_known);
+        let columns = plan.schema().columns();
+        let join = Join::try_new(
+            Arc::new(plan),
+            Arc::new(LogicalPlan::SubqueryAlias(groups)),
+            on.collect(),
+            None,
+            JoinType::Inner,
+            JoinConstraint::On,
+            match has_nulls {
+                true => NullEquality::NullEqualsNull,
+                false => NullEquality::NullEqualsNothing,
+            },
+            false,
+        )?;
+        let before = self.window.input.schema().fields().len();
+        let named = self.window.schema.iter().skip(before).zip(values);
+        let named = named.map(|((qualifier, field), value)| {
+            value
+                .clone()
+                .alias_qualified(qualifier.cloned(), field.name())
+        });
+        let columns = columns.into_iter().map(Expr::Column).chain(named).collect();
+        let join = Arc::new(LogicalPlan::Join(join));
+        Ok(LogicalPlan::Projection(Projection::try_new(columns, join)?))
+    }
+}
+
+/// The keys of the partitions of a window expression.
+fn partitions(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::WindowFunction(function) => Some(&function.params.partition_by),
+        Expr::Alias(alias) => partitions(&alias.expr),
+        _ => None,
+    }
 }
 
 /// The function of a window expression over whole partitions.
@@ -225,10 +334,10 @@ fn reads_long_texts(input: &LogicalPlan, table: &PlacedTable) -> Result<bool> {
     })
 }
 
-/// Whether the input of a window gives the same rows again.
-fn is_repeatable(window: &Window) -> Result<bool> {
+/// Whether the functions of a window and its input give the same again.
+fn is_repeatable(window: &Window, input: &LogicalPlan) -> Result<bool> {
     let mut is_volatile = window.window_expr.iter().any(Expr::is_volatile);
-    window.input.each(&mut |node| {
+    input.each(&mut |node| {
         node.each_expression(&mut |expr| {
             is_volatile |= expr.is_volatile() || has_subquery(expr)?;
             Ok(TreeNodeRecursion::Continue)

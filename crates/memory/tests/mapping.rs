@@ -68,7 +68,13 @@ fn every_kind_is_mapped_as_asked_for_and_populated_only_then() {
             assert_eq!(areas[0].0, kind, "{}", request.describe());
             let resident_kib: u64 = areas.iter().map(|area| area.1).sum();
             if populate {
-                assert!(resident_kib >= 8 * 1024, "{} {areas:?}", request.describe());
+                // The kernel may be moving some of the pages, which are absent meanwhile.
+                let least_kib = 8 * 1024 / 32 * 31;
+                assert!(
+                    resident_kib >= least_kib,
+                    "{} {areas:?}",
+                    request.describe()
+                );
             } else if areas.len() == 1 && matches!(what, MapWhat::File { .. }) {
                 assert_eq!(resident_kib, 0, "{}", request.describe());
             }
