@@ -13,7 +13,7 @@ use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::windows::BoundedWindowAggExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, PhysicalExpr,
 };
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// one, or over so many rows around that.
 #[derive(Debug)]
 pub(crate) struct RunningWindowExec {
-    /// The replaced `BoundedWindowAggExec`, which answers the planner's questions.
+    /// The replaced operator, which answers the planner's questions.
     window: Arc<dyn ExecutionPlan>,
     functions: Vec<Function>,
     metrics: ExecutionPlanMetricsSet,
@@ -38,22 +38,19 @@ impl RunningWindowExec {
     /// # Errors
     /// DataFusion's, from the types of expressions.
     pub(super) fn of(window: &Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
-        let Some(bounded) = window.downcast_ref::<BoundedWindowAggExec>() else {
+        let Some((input, expressions)) = sorted(window) else {
             return Ok(None);
         };
-        let schema = bounded.input().schema();
-        let types = keys(bounded.window_expr()).map(|key| key.data_type(&schema));
+        let schema = input.schema();
+        let types = keys(expressions).map(|key| key.data_type(&schema));
         let is_flat = !types
             .collect::<Result<Vec<_>>>()?
             .iter()
             .any(DataType::is_nested);
-        if bounded.input_order_mode != InputOrderMode::Sorted
-            || bounded.state_observer().is_some()
-            || !is_flat
-        {
+        if !is_flat {
             return Ok(None);
         }
-        let functions = bounded.window_expr().iter();
+        let functions = expressions.iter();
         let functions = functions.map(|expr| Function::of(expr, &schema));
         let functions: Option<Vec<Function>> = functions.collect::<Result<_>>()?;
         Ok(functions.map(|functions| RunningWindowExec {
@@ -65,8 +62,7 @@ impl RunningWindowExec {
 
     /// The window functions.
     pub(crate) fn window_expr(&self) -> &[Arc<dyn WindowExpr>] {
-        let bounded = self.window.downcast_ref::<BoundedWindowAggExec>();
-        bounded.map_or(&[], |bounded| bounded.window_expr())
+        sorted(&self.window).map_or(&[], |(_, expressions)| expressions)
     }
 
     /// The function whose number or rank of a row is in this column of the output.
@@ -83,6 +79,22 @@ impl RunningWindowExec {
             None => internal_err!("{} cannot replace this window", self.name()),
         }
     }
+}
+
+/// The input of an operator and its functions.
+type Parts<'a> = (&'a Arc<dyn ExecutionPlan>, &'a [Arc<dyn WindowExpr>]);
+
+/// The parts of an operator of DataFusion over sorted partitions; `None` for other operators.
+fn sorted(window: &Arc<dyn ExecutionPlan>) -> Option<Parts<'_>> {
+    if let Some(bounded) = window.downcast_ref::<BoundedWindowAggExec>() {
+        let is_sorted = bounded.input_order_mode == InputOrderMode::Sorted;
+        return (is_sorted && bounded.state_observer().is_none())
+            .then(|| (bounded.input(), bounded.window_expr()));
+    }
+    let plain = window.downcast_ref::<WindowAggExec>()?;
+    let sorted_by = plain.partition_by_sort_keys().ok()?.len();
+    let partitions = plain.window_expr().first()?.partition_by().len();
+    (sorted_by == partitions).then(|| (plain.input(), plain.window_expr()))
 }
 
 /// The keys of partitions, then those of the order in them.
@@ -128,19 +140,20 @@ impl ExecutionPlan for RunningWindowExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let Some(bounded) = self.window.downcast_ref::<BoundedWindowAggExec>() else {
+        let Some((input, expressions)) = sorted(&self.window) else {
             return internal_err!("{} without its window", self.name());
         };
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let input = bounded.input().execute(partition, context)?;
-        let window = bounded.window_expr().first();
+        let input = input.execute(partition, context)?;
+        let window = expressions.first();
         let partitions = window.map_or(0, |window| window.partition_by().len());
         let mut running = Running {
             schema: self.schema(),
             functions: self.functions.clone(),
-            keys: keys(bounded.window_expr()).cloned().collect(),
+            keys: keys(expressions).cloned().collect(),
             partitions,
-            kept_back: None,
+            waiting: Vec::new(),
+            kept_back: 0,
             last: None,
         };
         // One more element for the rows that were kept back.
@@ -181,8 +194,11 @@ struct Running {
     keys: Vec<Arc<dyn PhysicalExpr>>,
     /// How many of the keys are those of partitions.
     partitions: usize,
-    /// Rows whose last peer, or another row that they need, may not have come yet.
-    kept_back: Option<RecordBatch>,
+    /// Rows that came since: first those whose last peer, or another row that they need, had not
+    /// come yet.
+    waiting: Vec<RecordBatch>,
+    /// How many those first rows are.
+    kept_back: usize,
     /// The keys of the last row before those of the next batch.
     last: Option<Vec<ArrayRef>>,
 }
@@ -191,25 +207,32 @@ impl Running {
     /// The rows that can be completed with those of `batch`; with `None` all that are left.
     fn next(&mut self, batch: Option<RecordBatch>) -> Result<Option<RecordBatch>> {
         let is_last = batch.is_none();
-        let batch = match (self.kept_back.take(), batch) {
-            (Some(before), Some(batch)) => concat_batches(&batch.schema(), [&before, &batch])?,
-            (before, batch) => match before.or(batch) {
-                Some(batch) => batch,
-                None => return Ok(None),
-            },
-        };
-        if batch.num_rows() == 0 {
+        self.waiting
+            .extend(batch.filter(|batch| batch.num_rows() > 0));
+        // What is kept is copied for each batch, so the more there is, the more are taken at once.
+        let kept = self.functions.iter().map(Function::kept).max();
+        let kept = self.kept_back + kept.unwrap_or(0);
+        let rows: usize = self.waiting.iter().map(RecordBatch::num_rows).sum();
+        if rows == 0 || !is_last && rows - self.kept_back < kept {
             return Ok(None);
         }
+        let batch = match &self.waiting[..] {
+            [batch] => batch.clone(),
+            batches => concat_batches(&batches[0].schema(), batches)?,
+        };
+        self.waiting.clear();
         let rows = batch.num_rows();
         let keys = evaluate_expressions_to_arrays(&self.keys, &batch)?;
+        let order = &keys[self.partitions..];
         let mut peers = ranges(&keys, rows)?;
+        let partitions = ranges(&keys[..self.partitions], rows)?;
         let done = match is_last {
             true => rows,
-            false => self.complete(&peers, rows),
+            false => self.complete(&peers, order, &partitions)?,
         };
+        self.kept_back = rows - done;
         if done < rows {
-            self.kept_back = Some(batch.slice(done, rows - done));
+            self.waiting.push(batch.slice(done, rows - done));
         }
         if done == 0 {
             return Ok(None);
@@ -224,7 +247,6 @@ impl Running {
         };
         let same_partition = goes_on(self.partitions)?;
         let continues = same_partition && goes_on(keys.len())?;
-        let partitions = ranges(&keys[..self.partitions], rows)?;
         let mut starts = partitions.iter().map(|range| range.start).peekable();
         let begins = peers.iter().map(|peers| {
             let is_start = starts.next_if_eq(&peers.start).is_some();
@@ -235,6 +257,7 @@ impl Running {
             peers: &peers,
             begins: &begins,
             continues,
+            order,
             partitions: &partitions,
             same_partition,
         };
@@ -249,17 +272,27 @@ impl Running {
         )?))
     }
 
-    /// How many rows have all values that their functions ask for, where others may come after
-    /// `rows` rows.
-    fn complete(&self, peers: &[Range<usize>], rows: usize) -> usize {
-        let ahead = self.functions.iter().map(Function::ahead).max();
-        let done = rows.saturating_sub(ahead.unwrap_or(0));
+    /// How many rows have all values that their functions ask for, where others may come after the
+    /// last partition.
+    fn complete(
+        &self,
+        peers: &[Range<usize>],
+        order: &[ArrayRef],
+        partitions: &[Range<usize>],
+    ) -> Result<usize> {
+        let Some(last) = partitions.last() else {
+            return Ok(0);
+        };
+        let mut done = last.end;
+        for function in &self.functions {
+            done = done.min(function.complete(order, last, last.end)?);
+        }
         if !self.functions.iter().any(|function| function.by_peers) {
-            return done;
+            return Ok(done);
         }
         let open = peers.partition_point(|peers| peers.end <= done);
         let open = peers.get(open).or(peers.last());
-        open.map_or(0, |peers| peers.start)
+        Ok(open.map_or(0, |peers| peers.start))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Window functions as loops over the rows of a batch.
 
+use super::by_value::ValueFrame;
 use super::kinds::{PeerGroups, Wide, WindowKind};
-use super::sliding::{MAX_ROWS, RowFrame, Sliding};
+use super::sliding::{Frames, MAX_ROWS, RowFrame, Sliding, Span};
 use super::totals::{floats_of, leaves_range, whole_of};
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray,
@@ -37,7 +38,7 @@ pub(super) struct Function {
     /// For [`WindowKind::Lag`], the last arguments before the next batch, for [`WindowKind::First`]
     /// the value that the partition began with.
     before: Option<ArrayRef>,
-    /// For an aggregate whose frame does not begin with the partition.
+    /// For a function whose frame does not begin with the partition.
     sliding: Option<Sliding>,
 }
 
@@ -77,14 +78,26 @@ impl Function {
         };
         if let Some(standard) = window.as_any().downcast_ref::<StandardWindowExpr>() {
             let argument = window.expressions().into_iter().next();
-            let kind = of_rows(standard, &data_type);
-            return Ok(kind.map(|(kind, by_peers)| made(kind, argument, by_peers)));
+            let sliding = span(window, schema)?.map(Sliding::new);
+            let kind = of_rows(standard, &data_type, sliding.as_ref());
+            return Ok(kind.map(|(kind, by_peers)| Function {
+                sliding: sliding.filter(|_| matches!(kind, WindowKind::First | WindowKind::Last)),
+                ..made(kind, argument, by_peers)
+            }));
         }
-        let Some((aggregate, sliding)) = aggregate(window) else {
+        let Some((aggregate, is_sliding)) = aggregate(window) else {
             return Ok(None);
         };
-        let runs = runs_by_peers(window.get_window_frame());
-        let Some(by_peers) = sliding.as_ref().map_or(runs, |_| Some(false)) else {
+        let sliding = match is_sliding {
+            true => span(window, schema)?.map(Sliding::new),
+            false => None,
+        };
+        let by_peers = match &sliding {
+            Some(sliding) => Some(sliding.by_peers()),
+            None if is_sliding => None,
+            None => runs_by_peers(window.get_window_frame()),
+        };
+        let Some(by_peers) = by_peers else {
             return Ok(None);
         };
         if aggregate.is_distinct()
@@ -122,13 +135,23 @@ impl Function {
         }))
     }
 
-    /// How many rows after one have to be known for its value.
-    pub fn ahead(&self) -> usize {
+    /// How many of `rows` rows have all that their values are made of, if others may follow.
+    ///
+    /// `order` are the keys of the order, and `last` is the last partition.
+    ///
+    /// # Errors
+    /// Arrow's, of keys.
+    pub fn complete(&self, order: &[ArrayRef], last: &Range<usize>, rows: usize) -> Result<usize> {
         match (self.kind, &self.sliding) {
-            (WindowKind::Lead(rows), _) => rows,
-            (_, Some(sliding)) => sliding.span.ahead(),
-            (_, None) => 0,
+            (WindowKind::Lead(ahead), _) => Ok(rows.saturating_sub(ahead)),
+            (_, Some(sliding)) => sliding.complete(order, last, rows),
+            (_, None) => Ok(rows),
         }
+    }
+
+    /// The rows before the next batch that it keeps.
+    pub fn kept(&self) -> usize {
+        self.sliding.as_ref().map_or(0, Sliding::kept)
     }
 
     /// The values for the rows of `groups`, of `batch`, which come after those of the batch before.
@@ -150,6 +173,11 @@ impl Function {
         match (self.kind, argument.data_type().clone()) {
             (WindowKind::Lag(back), _) => self.lags(back, argument, groups),
             (WindowKind::Lead(further), _) => leads(further, &argument, groups),
+            (kind @ (WindowKind::First | WindowKind::Last), _) if self.sliding.is_some() => {
+                let frames = self.sliding.as_mut().map(|s| s.next(&argument, groups));
+                let ends = |frames: Frames| frames.ends(kind == WindowKind::First);
+                frames.transpose()?.map_or(Ok(argument), ends)
+            }
             (WindowKind::First, _) => self.firsts(argument, groups),
             (WindowKind::Last, _) if self.by_peers => last_peers(&argument, groups),
             (WindowKind::Last, _) => Ok(argument),
@@ -345,7 +373,11 @@ impl Function {
 
 /// What a function of rows computes, and whether it does so by peers; `None` if it is none of those
 /// above.
-fn of_rows(window: &StandardWindowExpr, data_type: &DataType) -> Option<(WindowKind, bool)> {
+fn of_rows(
+    window: &StandardWindowExpr,
+    data_type: &DataType,
+    sliding: Option<&Sliding>,
+) -> Option<(WindowKind, bool)> {
     let function = window.get_standard_func_expr().as_any();
     let function = function.downcast_ref::<WindowUDFExpr>()?;
     let is_flat = !data_type.is_nested();
@@ -353,11 +385,16 @@ fn of_rows(window: &StandardWindowExpr, data_type: &DataType) -> Option<(WindowK
     let number = |kind| (*data_type == DataType::UInt64).then_some((kind, false));
     match function.fun().name() {
         name @ ("lag" | "lead") if is_flat => Some((shift(function, name)?, false)),
-        "first_value" if is_flat && is_plain(function) => {
-            runs()?;
-            Some((WindowKind::First, false))
+        name @ ("first_value" | "last_value") if is_flat && is_plain(function) => {
+            let kind = match name {
+                "first_value" => WindowKind::First,
+                _ => WindowKind::Last,
+            };
+            match sliding {
+                Some(sliding) => Some((kind, sliding.by_peers())),
+                None => Some((kind, runs()? && kind == WindowKind::Last)),
+            }
         }
-        "last_value" if is_flat && is_plain(function) => Some((WindowKind::Last, runs()?)),
         "row_number" => number(WindowKind::RowNumber),
         "rank" => number(WindowKind::Rank),
         "dense_rank" => number(WindowKind::DenseRank),
@@ -383,15 +420,24 @@ fn leads(further: usize, argument: &ArrayRef, groups: &PeerGroups<'_>) -> Result
     Ok(take(argument, &UInt32Array::from(sources), None)?)
 }
 
-/// The aggregate of a window, and how its frame slides, if it does.
-fn aggregate(window: &Arc<dyn WindowExpr>) -> Option<(&AggregateFunctionExpr, Option<Sliding>)> {
+/// The aggregate of a window, and whether its frame begins after the first row of a partition.
+fn aggregate(window: &Arc<dyn WindowExpr>) -> Option<(&AggregateFunctionExpr, bool)> {
     let window = window.as_any();
     if let Some(plain) = window.downcast_ref::<PlainAggregateWindowExpr>() {
-        return Some((plain.get_aggregate_expr(), None));
+        return Some((plain.get_aggregate_expr(), false));
     }
     let sliding = window.downcast_ref::<SlidingAggregateWindowExpr>()?;
-    let span = RowFrame::of(sliding.get_window_frame())?;
-    Some((sliding.get_aggregate_expr(), Some(Sliding::new(span))))
+    Some((sliding.get_aggregate_expr(), true))
+}
+
+/// The rows of a frame that has limits on both sides; `None` for other frames.
+fn span(window: &Arc<dyn WindowExpr>, schema: &arrow::datatypes::Schema) -> Result<Option<Span>> {
+    let frame = window.get_window_frame();
+    if let Some(rows) = RowFrame::of(frame) {
+        return Ok(Some(Span::Rows(rows)));
+    }
+    let values = ValueFrame::of(frame, window.order_by(), schema)?;
+    Ok(values.map(Span::Values))
 }
 
 /// Whether a function skips no NULLs and runs forward, which is to be seen in its text only.

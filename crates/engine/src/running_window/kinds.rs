@@ -1,5 +1,6 @@
 //! What window functions compute, and the rows that they are asked for.
 
+use arrow::array::ArrayRef;
 use std::ops::Range;
 
 /// What a function computes.
@@ -17,9 +18,9 @@ pub(super) enum WindowKind {
     Lag(usize),
     /// The value so many rows later in the partition, NULL if there is none.
     Lead(usize),
-    /// The value of the first row of the partition.
+    /// The value of the first row of the partition or the frame.
     First,
-    /// The value of the current row, or of its last peer.
+    /// The value of the current row, of its last peer or the last row of the frame.
     Last,
 }
 
@@ -31,6 +32,8 @@ pub(super) struct PeerGroups<'a> {
     pub begins: &'a [bool],
     /// Whether the first rows are peers of the last row of the batch before.
     pub continues: bool,
+    /// The keys of the order of all rows of the batch.
+    pub order: &'a [ArrayRef],
     /// The partitions of all rows of the batch.
     pub partitions: &'a [Range<usize>],
     /// Whether the first partition has rows in the batch before.

@@ -2,7 +2,7 @@
 //! the current one.
 //!
 //! Running totals, numbers and ranks of rows need no more than one value per partition, and totals
-//! of frames of rows ([`sliding`]) those of the rows around.
+//! of frames ([`sliding`]) those of the rows around.
 //! DataFusion's operator evaluates every row by itself, with a frame and an accumulator; here a
 //! batch is one loop per function ([`function`]), in the types of its columns.
 //!
@@ -10,6 +10,7 @@
 //! peers, as with the default frame of an aggregate with `ORDER BY`, and so are as many rows as a
 //! frame or `lead` looks ahead. Aggregates over whole partitions ([`whole`]) keep the batches of one.
 
+mod by_value;
 mod exec;
 mod function;
 mod kinds;

@@ -1,15 +1,21 @@
-//! Aggregates over frames of so many rows before and after the current one.
+//! Aggregates over frames that go from row to row with the current one.
 //!
-//! The rows of a partition are cut into blocks as long as a frame. For each row, the total from the
+//! Frames of so many rows: the rows of a partition are cut into blocks as long as a frame. For each row, the total from the
 //! begin of its block and the one to its end are computed. A frame ends in the block in which it
 //! begins or in the next one, so its total is made of these two: three steps for a row, however
 //! long the frame is, and no value is ever subtracted, as it would be for floats with an error that
 //! stays (van Herk, "A Fast Algorithm for Local Minimum and Maximum Filters on Rectangular and
 //! Octagonal Kernels", Pattern Recognition Letters 13(7), 1992).
+//!
+//! Frames by value ([`by_value`](super::by_value)) have any number of rows, but none begins or ends
+//! before the one of the row before. They are queues of two stacks: one with the totals from each of
+//! the oldest rows to the end of these, and the total of the newer ones. When the first is empty,
+//! all others move there, so that each row is added twice, and nothing is subtracted here either.
 
+use super::by_value::ValueFrame;
 use super::kinds::PeerGroups;
-use arrow::array::{Array, ArrayRef};
-use arrow::compute::concat;
+use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::compute::{concat, take};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
 use std::ops::Range;
@@ -63,11 +69,20 @@ fn offset(bound: &WindowFrameBound) -> Option<i64> {
     }
 }
 
+/// Which rows a frame has.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Span {
+    Rows(RowFrame),
+    Values(ValueFrame),
+}
+
 /// A function over frames, and the rows before the next batch that its frames may have.
 #[derive(Debug, Clone)]
 pub(super) struct Sliding {
-    pub span: RowFrame,
+    pub span: Span,
     before: Option<ArrayRef>,
+    /// The places of the keys of those rows, for frames by value.
+    places_before: Vec<i128>,
     /// Rows of the partition before the next batch.
     reached: usize,
 }
@@ -75,19 +90,46 @@ pub(super) struct Sliding {
 /// The values of a batch with those before it, and the partitions among them.
 pub(super) struct Frames {
     pub values: ArrayRef,
-    span: RowFrame,
+    span: Span,
+    /// The places of keys, for frames by value.
+    places: Vec<i128>,
     partitions: Vec<Range<usize>>,
     /// The rows whose totals are asked for.
     rows: Range<usize>,
 }
 
 impl Sliding {
-    pub fn new(span: RowFrame) -> Self {
+    pub fn new(span: Span) -> Self {
         Sliding {
             span,
             before: None,
+            places_before: Vec::new(),
             reached: 0,
         }
+    }
+
+    /// The rows that are kept for the next batch.
+    pub fn kept(&self) -> usize {
+        self.before.as_ref().map_or(0, |before| before.len())
+    }
+
+    /// How many of `rows` rows have complete frames if others may follow.
+    ///
+    /// # Errors
+    /// Arrow's, of keys.
+    pub fn complete(&self, order: &[ArrayRef], last: &Range<usize>, rows: usize) -> Result<usize> {
+        match (self.span, order) {
+            (Span::Rows(span), _) => Ok(rows.saturating_sub(span.ahead())),
+            (Span::Values(span), [key]) if !span.ends_with_peers() => {
+                Ok(span.first_open(&span.places(key)?, last))
+            }
+            (Span::Values(_), _) => Ok(rows),
+        }
+    }
+
+    /// Whether rows have to come with all their peers.
+    pub fn by_peers(&self) -> bool {
+        matches!(self.span, Span::Values(_))
     }
 
     /// The frames of the rows of a batch, of which `argument` has the values.
@@ -97,14 +139,17 @@ impl Sliding {
     pub fn next(&mut self, argument: &ArrayRef, groups: &PeerGroups<'_>) -> Result<Frames> {
         if !groups.same_partition {
             (self.before, self.reached) = (None, 0);
+            self.places_before.clear();
         }
         let values = match self.before.take() {
             Some(before) => concat(&[before.as_ref(), argument.as_ref()])?,
             None => Arc::clone(argument),
         };
+        let mut places = std::mem::take(&mut self.places_before);
+        if let (Span::Values(span), [key]) = (self.span, groups.order) {
+            places.extend(span.places(key)?);
+        }
         let earlier = values.len() - argument.len();
-        // Blocks are counted from the begin of the partition, where `before` has been cut too.
-        let first = self.reached - earlier;
         let shifted = groups.partitions.iter().enumerate();
         let shifted = shifted.map(|(at, rows)| match at {
             0 => 0..rows.end + earlier,
@@ -112,42 +157,92 @@ impl Sliding {
         });
         let partitions: Vec<Range<usize>> = shifted.collect();
         let next = earlier + groups.done();
-        let at = partitions.partition_point(|rows| rows.end <= next);
-        let open = partitions.get(at).or(partitions.last());
+        let frames = Frames {
+            values,
+            span: self.span,
+            places,
+            partitions,
+            rows: earlier..next,
+        };
+        let at = frames.partitions.partition_point(|rows| rows.end <= next);
+        let open = frames.partitions.get(at).or(frames.partitions.last());
         let open = open.filter(|rows| rows.start < next).cloned();
+        // Blocks are counted from the begin of the partition, where `before` has been cut too.
+        let first = self.reached - earlier;
         self.reached = 0;
         if let Some(open) = open {
             let start = if open.start == 0 { first } else { 0 };
             self.reached = start + next - open.start;
-            let needed = self.reached as i64 + self.span.from.min(0);
-            let kept = needed.max(0) as usize / self.span.rows() * self.span.rows();
-            let kept = kept.max(start);
-            let from = open.start + kept - start;
-            self.before = Some(values.slice(from, next - from));
+            let from = match self.span {
+                Span::Rows(span) => {
+                    let needed = self.reached as i64 + span.from.min(0);
+                    let kept = needed.max(0) as usize / span.rows() * span.rows();
+                    open.start + kept.max(start) - start
+                }
+                Span::Values(span) => {
+                    let mut from = open.start;
+                    // The next row is no further in the order than the last one.
+                    span.frames(&frames.places, &open, next - 1..next, |frame| {
+                        from = frame.start.min(next);
+                    });
+                    from
+                }
+            };
+            self.before = Some(frames.values.slice(from, next - from));
+            if let Span::Values(_) = self.span {
+                self.places_before = frames.places[from..next].to_vec();
+            }
         }
-        Ok(Frames {
-            values,
-            span: self.span,
-            partitions,
-            rows: earlier..next,
-        })
+        Ok(frames)
     }
 }
 
 impl Frames {
+    /// Calls `each` with the frame of each row whose total is asked for, and its partition.
+    fn each(&self, mut each: impl FnMut(Range<usize>, &Range<usize>)) {
+        for partition in &self.partitions {
+            let asked = self.asked(partition);
+            match self.span {
+                Span::Rows(span) => asked.for_each(|row| {
+                    let frame = span.frame(row, partition.len());
+                    each(
+                        frame.start + partition.start..frame.end + partition.start,
+                        partition,
+                    );
+                }),
+                Span::Values(span) => {
+                    let asked = asked.start + partition.start..asked.end + partition.start;
+                    span.frames(&self.places, partition, asked, |frame| {
+                        each(frame, partition);
+                    });
+                }
+            }
+        }
+    }
+
     /// How many values that are not NULL the frame of each row has.
     pub fn counts(&self) -> Vec<usize> {
         let valid = self.valid();
         let mut counts = Vec::with_capacity(self.rows.len());
-        for partition in &self.partitions {
-            for row in self.asked(partition) {
-                let frame = self.span.frame(row, partition.len());
-                counts.push(valid(
-                    frame.start + partition.start..frame.end + partition.start,
-                ));
-            }
-        }
+        self.each(|frame, _| counts.push(valid(frame)));
         counts
+    }
+
+    /// The first or last value of the frame of each row, NULL if that has no rows.
+    ///
+    /// # Errors
+    /// Arrow's, of arrays that are too large.
+    pub fn ends(&self, first: bool) -> Result<ArrayRef> {
+        let mut sources: Vec<Option<u32>> = Vec::with_capacity(self.rows.len());
+        self.each(|frame, _| {
+            let source = if first {
+                frame.start
+            } else {
+                frame.end.wrapping_sub(1)
+            };
+            sources.push((!frame.is_empty()).then_some(source as u32));
+        });
+        Ok(take(&self.values, &UInt32Array::from(sources), None)?)
     }
 
     /// Calls `each` with the total of the frame of each row, `None` if that has no rows.
@@ -157,9 +252,68 @@ impl Frames {
         &self,
         all: &[T],
         combine: impl Fn(T, T) -> T,
+        each: impl FnMut(Option<T>),
+    ) {
+        match self.span {
+            Span::Rows(span) => self.totals_of_rows(span, all, combine, each),
+            Span::Values(_) => self.totals_of_queues(all, combine, each),
+        }
+    }
+
+    fn totals_of_queues<T: Copy>(
+        &self,
+        all: &[T],
+        combine: impl Fn(T, T) -> T,
         mut each: impl FnMut(Option<T>),
     ) {
-        let len = self.span.rows();
+        // The totals from each row of the older ones to their end, the oldest last.
+        let mut older: Vec<T> = Vec::new();
+        let mut newer: Option<T> = None;
+        // The rows that both have.
+        let (mut start, mut middle, mut end) = (0, 0, 0);
+        self.each(|frame, partition| {
+            if frame.is_empty() {
+                each(None);
+                return;
+            }
+            if start < partition.start || frame.start >= end {
+                older.clear();
+                newer = None;
+                (start, middle, end) = (frame.start, frame.start, frame.start);
+            }
+            while end < frame.end {
+                newer = Some(newer.map_or(all[end], |total| combine(total, all[end])));
+                end += 1;
+            }
+            if frame.start >= middle {
+                let mut total = None;
+                older.clear();
+                older.extend(all[frame.start..end].iter().rev().map(|value| {
+                    let sum = total.map_or(*value, |total| combine(*value, total));
+                    total = Some(sum);
+                    sum
+                }));
+                newer = None;
+                middle = end;
+            } else {
+                older.truncate(older.len() - (frame.start - start));
+            }
+            start = frame.start;
+            each(match (older.last(), newer) {
+                (Some(older), Some(newer)) => Some(combine(*older, newer)),
+                (older, newer) => older.copied().or(newer),
+            });
+        });
+    }
+
+    fn totals_of_rows<T: Copy>(
+        &self,
+        span: RowFrame,
+        all: &[T],
+        combine: impl Fn(T, T) -> T,
+        mut each: impl FnMut(Option<T>),
+    ) {
+        let len = span.rows();
         let (mut from_begin, mut to_end) = (all.to_vec(), all.to_vec());
         for partition in &self.partitions {
             let begins = from_begin[partition.clone()].chunks_mut(len);
@@ -174,7 +328,7 @@ impl Frames {
             }
             let (begins, ends) = (&from_begin[partition.clone()], &to_end[partition.clone()]);
             for row in self.asked(partition) {
-                let frame = self.span.frame(row, partition.len());
+                let frame = span.frame(row, partition.len());
                 if frame.is_empty() {
                     each(None);
                     continue;

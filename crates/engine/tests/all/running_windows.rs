@@ -160,9 +160,23 @@ fn frame_of_rows(numbers: &mut Numbers) -> String {
 
 #[test]
 fn random_frames_of_rows_give_the_same_values() {
-    const FUNCTIONS: [&str; 13] = [
-        "count(*)", "count(n)", "sum(n)", "sum(d)", "sum(g)", "avg(g)", "avg(n)", "min(n)",
-        "max(d)", "min(t)", "max(o)", "min(f)", "max(f)",
+    const FUNCTIONS: [&str; 16] = [
+        "count(*)",
+        "count(n)",
+        "sum(n)",
+        "sum(d)",
+        "sum(g)",
+        "avg(g)",
+        "avg(n)",
+        "min(n)",
+        "max(d)",
+        "min(t)",
+        "max(o)",
+        "min(f)",
+        "max(f)",
+        "first_value(n)",
+        "last_value(s)",
+        "first_value(d)",
     ];
     let mut numbers = Numbers::of_this_run();
     for (count, partitions) in [(0, 3), (1, 1), (900, 4), (40_000, 7), (40_000, 15_000)] {
@@ -175,6 +189,65 @@ fn random_frames_of_rows_give_the_same_values() {
                     ORDERS[numbers.below(2) as usize],
                     frame_of_rows(&mut numbers),
                 );
+                format!("{function} OVER ({partition} {order} {frame}) AS {name}")
+            });
+            let sql = format!("SELECT id, {} FROM rows", windows.join(", "));
+            let ran = both.same(&sql);
+            assert!(ran.rows.is_ok(), "{sql}: {:?}", ran.rows);
+            assert!(
+                ran.plan.contains("RunningWindowExec"),
+                "{sql}: {}",
+                ran.plan
+            );
+        }
+    }
+}
+
+/// Frames by the value of the key, some with no row, some with more rows than a batch has.
+fn frame_by_value(numbers: &mut Numbers) -> (String, String) {
+    let (key, most, unit) = *numbers.one_of(&[
+        ("o", 20, ""),
+        ("o", 9_000, ""),
+        ("n", 3, ""),
+        ("d", 60, ""),
+        ("g", 5, ".125"),
+        ("f", 30, ""),
+        ("t", 3, " day"),
+        ("to_timestamp(o)", 4_000, " second"),
+        ("to_timestamp(n)::timestamp(3)", 10, " minutes"),
+    ]);
+    let mut place = || numbers.below(2 * most + 1) as i64 - most as i64;
+    let (a, b) = (place(), place());
+    let bound = |place: i64| {
+        let distance = match unit.starts_with(' ') {
+            true => format!("INTERVAL '{}{unit}'", place.abs()),
+            false => format!("{}{unit}", place.abs()),
+        };
+        match place {
+            0 => "CURRENT ROW".to_owned(),
+            1.. => format!("{distance} FOLLOWING"),
+            _ => format!("{distance} PRECEDING"),
+        }
+    };
+    let frame = format!("RANGE BETWEEN {} AND {}", bound(a.min(b)), bound(a.max(b)));
+    let direction = numbers.one_of(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
+    (format!("ORDER BY {key}{direction}"), frame)
+}
+
+#[test]
+fn random_frames_by_value_give_the_same_values() {
+    const FUNCTIONS: [&str; 11] = [
+        "count(*)", "count(n)", "sum(n)", "sum(d)", "sum(g)", "avg(g)", "min(n)", "max(d)",
+        "min(t)", "max(o)", "min(f)",
+    ];
+    let mut numbers = Numbers::of_this_run();
+    for (count, partitions) in [(0, 3), (1, 1), (900, 4), (30_000, 7), (30_000, 9_000)] {
+        let both = Both::new().table("rows", &[rows(count, partitions, &mut numbers)]);
+        for _ in 0..16 {
+            let partition = numbers.one_of(&PARTITIONS);
+            let (order, frame) = frame_by_value(&mut numbers);
+            let windows = ["a", "b"].map(|name| {
+                let function = *numbers.one_of(&FUNCTIONS);
                 format!("{function} OVER ({partition} {order} {frame}) AS {name}")
             });
             let sql = format!("SELECT id, {} FROM rows", windows.join(", "));
@@ -311,7 +384,8 @@ fn other_windows_are_left_to_datafusion() {
     let both = Both::new().table("rows", &[rows(3_000, 5, &mut numbers)]);
     for window in [
         "sum(n) OVER (PARTITION BY p ORDER BY id ROWS BETWEEN 5000 PRECEDING AND CURRENT ROW)",
-        "sum(n) OVER (PARTITION BY p ORDER BY id RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)",
+        "sum(n) OVER (PARTITION BY p ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND 2 FOLLOWING)",
+        "sum(n) OVER (PARTITION BY p ORDER BY t RANGE BETWEEN INTERVAL '1 month' PRECEDING AND CURRENT ROW)",
         "sum(n) FILTER (WHERE n > 9) OVER (PARTITION BY p ORDER BY id ROWS 2 PRECEDING)",
         "max(s) OVER (PARTITION BY p ORDER BY id ROWS 2 PRECEDING)",
         "sum(n) FILTER (WHERE n > 9) OVER (PARTITION BY p ORDER BY id)",
@@ -322,7 +396,7 @@ fn other_windows_are_left_to_datafusion() {
         "lead(n, 1, 5) OVER (PARTITION BY p ORDER BY id)",
         "lead(n, -2) OVER (PARTITION BY p ORDER BY id)",
         "first_value(n) IGNORE NULLS OVER (PARTITION BY p ORDER BY id)",
-        "last_value(n) OVER (PARTITION BY p ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
+        "last_value(n) OVER (PARTITION BY p ORDER BY id ROWS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING)",
         "count(n) OVER (PARTITION BY p ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING)",
     ] {
         let ran = both.same(&format!("SELECT id, {window} AS w FROM rows"));
