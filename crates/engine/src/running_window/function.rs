@@ -311,10 +311,13 @@ impl Function {
         let mut values = PrimitiveArray::<Float64Type>::builder(argument.len());
         let is_average = self.kind == WindowKind::Average;
         self.each_step(groups, |reached, rows| {
-            let part = argument.slice(rows.start, rows.len());
-            reached.values += (part.len() - part.null_count()) as i64;
-            if let Some(more) = sum(&part) {
-                reached.float += more;
+            if rows.len() > 1 {
+                let part = argument.slice(rows.start, rows.len());
+                reached.values += (part.len() - part.null_count()) as i64;
+                reached.float += sum(&part).unwrap_or(0.0);
+            } else if argument.is_valid(rows.start) {
+                reached.values += 1;
+                reached.float += argument.value(rows.start);
             }
             let value = match is_average {
                 true => reached.float / reached.values as f64,

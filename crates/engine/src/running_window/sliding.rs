@@ -14,7 +14,8 @@
 
 use super::by_value::ValueFrame;
 use super::kinds::PeerGroups;
-use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, UInt32Array};
+use arrow::buffer::NullBuffer;
 use arrow::compute::{concat, take};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
@@ -233,16 +234,21 @@ impl Frames {
     /// # Errors
     /// Arrow's, of arrays that are too large.
     pub fn ends(&self, first: bool) -> Result<ArrayRef> {
-        let mut sources: Vec<Option<u32>> = Vec::with_capacity(self.rows.len());
+        let mut sources: Vec<u32> = Vec::with_capacity(self.rows.len());
+        let mut exist = BooleanBufferBuilder::new(self.rows.len());
         self.each(|frame, _| {
             let source = if first {
                 frame.start
             } else {
                 frame.end.wrapping_sub(1)
             };
-            sources.push((!frame.is_empty()).then_some(source as u32));
+            exist.append(!frame.is_empty());
+            sources.push(if frame.is_empty() { 0 } else { source as u32 });
         });
-        Ok(take(&self.values, &UInt32Array::from(sources), None)?)
+        let exist = NullBuffer::from(exist.finish());
+        let exist = (exist.null_count() > 0).then_some(exist);
+        let sources = UInt32Array::new(sources.into(), exist);
+        Ok(take(&self.values, &sources, None)?)
     }
 
     /// Calls `each` with the total of the frame of each row, `None` if that has no rows.
