@@ -10,6 +10,7 @@ use super::dimension::LoadedDimension;
 use super::distinct::distinct;
 use super::filters::{over_values, shape, test_of};
 use super::flags::in_set;
+use super::key_parts::{KeyPart, key_of_parts};
 use super::lower::{Lowered, columns_of, not_volatile};
 use super::measures::{Measures, StateColumn};
 use super::universe::{fact_column, over_dimension, placed_column};
@@ -45,6 +46,8 @@ pub(super) enum GroupValues {
     Codes { part: usize, column: usize },
     /// The keys are words of this type.
     Words { data_type: DataType },
+    /// The keys are words with several parts, of which this is one.
+    Digits(KeyPart),
 }
 
 /// A compiled plan, and how its results become arrays.
@@ -70,6 +73,7 @@ impl Compiled {
         let of_values = |values: &GroupValues| match values {
             GroupValues::Listed { values, .. } => values.get_array_memory_size(),
             GroupValues::Codes { .. } | GroupValues::Words { .. } => 0,
+            GroupValues::Digits(part) => part.values.size_bytes(),
         };
         let plan = &self.plan;
         plan.filters.iter().map(|f| of_set(&f.test)).sum::<usize>()
@@ -133,10 +137,13 @@ pub(super) fn compile(
     let groups = match groups(&arithmetic, aggregation, dimensions, &mut plan) {
         Ok(groups) => groups,
         Err(why) => {
-            let (key, data_type) = word_key(&arithmetic, &aggregation.groups).map_err(|_| why)?;
+            let (key, values) = match word_key(&arithmetic, &aggregation.groups) {
+                Ok((key, data_type)) => (key, vec![GroupValues::Words { data_type }]),
+                Err(_) => key_of_parts(&arithmetic, aggregation, dimensions).map_err(|_| why)?,
+            };
             plan.groups.clear();
             plan.key = Some(key);
-            vec![GroupValues::Words { data_type }]
+            values
         }
     };
     let mut measures = Measures::new(&arithmetic, !aggregation.groups.is_empty());

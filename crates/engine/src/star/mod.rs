@@ -29,6 +29,7 @@ mod finish;
 mod flags;
 mod floats;
 mod integers;
+mod key_parts;
 mod later;
 mod listing;
 mod lower;

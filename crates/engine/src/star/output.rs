@@ -5,6 +5,7 @@
 
 use super::NotFused;
 use super::compile::{Compiled, GroupValues};
+use super::key_parts::PartValues;
 use super::lower::Lowered;
 use super::measures::{StateColumn, StateValue};
 use super::universe::fact_column;
@@ -44,6 +45,9 @@ pub(super) fn batch(
                 Some(key) => values_of_keys(&found.keys, key, data_type)?,
                 None => return NotFused::because("groups by words without a key"),
             },
+            GroupValues::Digits(part) => {
+                of_digits(lowered, &part.values, part.digits(&found.keys))?
+            }
         });
     }
     for state in &compiled.states {
@@ -169,6 +173,34 @@ fn values_of_keys(keys: &[u64], key: &WordKey, data_type: &DataType) -> Result<A
         return Ok(Arc::new(floats.collect::<Float64Array>()));
     }
     state_array(words.map(|word| word.map(i128::from)).collect(), data_type)
+}
+
+/// The values of the digits of keys.
+fn of_digits(
+    lowered: &Lowered,
+    values: &PartValues,
+    digits: Vec<u64>,
+) -> Result<ArrayRef, NotFused> {
+    let small = |digits: Vec<u64>| digits.into_iter().map(|digit| digit as u32);
+    match values {
+        PartValues::Listed(values) => {
+            let digits: UInt32Array = small(digits).collect::<Vec<_>>().into();
+            Ok(take(values.as_ref(), &digits, None)?)
+        }
+        PartValues::Codes(column) => {
+            let coded = fact_column(lowered, *column)?.coded;
+            values_of(coded, &small(digits).collect::<Vec<_>>())
+        }
+        PartValues::Integers {
+            low,
+            nullable,
+            data_type,
+        } => {
+            let first = i128::from(*low) - i128::from(*nullable);
+            let value = |digit: u64| (digit > 0 || !nullable).then(|| first + i128::from(digit));
+            state_array(digits.into_iter().map(value).collect(), data_type)
+        }
+    }
 }
 
 /// The floats nearest to integers divided by `unit`.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tierloom_star::{FloatOp, WordKey};
 
 /// Groups with which the operator for many groups is quicker.
-const MOST_GROUPS: u64 = 256 << 10;
+pub(super) const MOST_GROUPS: u64 = 256 << 10;
 
 /// Bits of a NaN that no float of a table or of arithmetic has.
 const NULL_FLOAT: i64 = 0x7ff8_0000_7469_6572;

@@ -348,6 +348,64 @@ fn groups_by_a_computed_word_are_hashed_unless_they_are_too_many() {
     both.same("select count(*) from (select distinct round(x) from f)");
 }
 
+/// Keys that are computed from each row, with those that have codes and those of a joined table.
+const KEYS: [&str; 18] = [
+    "case when x > 0 then 'positive' when x < -5000 then 'low' else 'some' end",
+    "case when x is null then 'none' when y > 500 then 'high' end",
+    "case when y > 10 then 'same' when x > 0 then 'same' else null end",
+    "case when late then date '2024-02-29' else date '1969-12-31' end",
+    "case g when 'a' then 1.5 when 'b' then -2.5 end",
+    "case when n > 0 then k - 30 when g = 'a' then k end",
+    "case when x > y then 7 else -7 end",
+    "x > y",
+    "x < 0 and y > 500",
+    "not late",
+    "late",
+    "g",
+    "upper(g)",
+    "k",
+    "k % 7",
+    "name",
+    "name like '%3'",
+    "round(scale)",
+];
+
+#[test]
+fn groups_by_several_keys_some_of_which_are_computed_are_those_of_sql() {
+    let both = both();
+    let mut numbers = Numbers::of_this_run();
+    for _ in 0..60 {
+        let mut keys: Vec<&str> = Vec::new();
+        while keys.len() < 2 + numbers.below(2) as usize {
+            let key = *numbers.one_of(&KEYS);
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let keys = keys.join(", ");
+        let from = match numbers.below(2) == 0 || keys.contains("name") || keys.contains("scale") {
+            true => "f join d on k = id",
+            false => "f",
+        };
+        let filter = numbers.one_of(&["", "where y > 300", "where x < y"]);
+        let sql = format!(
+            "select {keys}, count(*), count(x), max(n), {} from {from} {filter} group by {keys}",
+            rounded("sum(y)")
+        );
+        both.same_fused(&sql);
+    }
+    for key in [
+        "case when x > 0 then 'positive' else 'none' end, k",
+        "x > y, k, case when y > 500 then 1 end",
+        "case when x > y then 'one' end",
+        "case when x > y then 'one' end, name",
+    ] {
+        both.same_fused(&format!(
+            "select {key}, count(*), max(n) from f join d on k = id group by {key}"
+        ));
+    }
+}
+
 #[test]
 fn times_of_words_are_grouped_by_what_is_constant_for_a_while() {
     let both = both();
