@@ -1,23 +1,25 @@
 //! The functions that take the place of DataFusion's.
 
-use super::ticks::{TimeCut, TimePart, cut, dates, parts};
+use super::ticks::{self, TimeCut, TimePart, cut, dates, parts};
 use arrow::array::ArrayRef;
+use arrow::compute::kernels::numeric::{add_wrapping, sub_wrapping};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions::datetime::{date_part, date_trunc};
 use datafusion::logical_expr::expr_fn::cast;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, binary_expr,
 };
+use datafusion::physical_expr_common::datum::apply;
 use std::sync::Arc;
 
 /// Functions that a rule of the optimizer puts into plans: whoever reads a plan that was
 /// written down needs them beside those of the session.
-pub fn calendar_functions() -> [Arc<ScalarUDF>; 3] {
-    [quick_part(), quick_cut(), date_of()].map(Arc::new)
+pub fn calendar_functions() -> [Arc<ScalarUDF>; 5] {
+    [quick_part(), quick_cut(), date_of(), later(), earlier()].map(Arc::new)
 }
 
 /// `date_part` of timestamps.
@@ -40,6 +42,24 @@ pub(super) fn quick_cut() -> ScalarUDF {
 pub(super) fn date_of() -> ScalarUDF {
     ScalarUDF::from(DateOf {
         signature: Signature::any(1, Volatility::Immutable),
+    })
+}
+
+/// A timestamp and a constant interval without months.
+pub(super) fn later() -> ScalarUDF {
+    ScalarUDF::from(Shift {
+        name: "tierloom_later",
+        op: Operator::Plus,
+        signature: Signature::any(2, Volatility::Immutable),
+    })
+}
+
+/// A timestamp less a constant interval without months.
+pub(super) fn earlier() -> ScalarUDF {
+    ScalarUDF::from(Shift {
+        name: "tierloom_earlier",
+        op: Operator::Minus,
+        signature: Signature::any(2, Volatility::Immutable),
     })
 }
 
@@ -156,12 +176,90 @@ impl ScalarUDFImpl for DateOf {
     }
 }
 
+/// A timestamp and an interval, added or subtracted.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Shift {
+    name: &'static str,
+    op: Operator,
+    signature: Signature,
+}
+
+impl Shift {
+    /// `None` if the operator in whose place this is has to compute it.
+    fn computed(&self, args: &[ColumnarValue]) -> Option<ArrayRef> {
+        let [
+            ColumnarValue::Array(timestamps),
+            ColumnarValue::Scalar(ScalarValue::IntervalMonthDayNano(Some(by))),
+        ] = args
+        else {
+            return None;
+        };
+        let (days, nanoseconds) = match self.op {
+            Operator::Minus => (by.days.checked_neg()?, by.nanoseconds.checked_neg()?),
+            _ => (by.days, by.nanoseconds),
+        };
+        (by.months == 0)
+            .then(|| ticks::later(timestamps, days, nanoseconds))
+            .flatten()
+    }
+}
+
+impl ScalarUDFImpl for Shift {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    // As before, so that no other operator has to change.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let [time, by] = args else {
+            return internal_err!("{} has two arguments", self.name);
+        };
+        let before = binary_expr(time.clone(), self.op, by.clone());
+        Ok(before.schema_name().to_string())
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types.first() {
+            Some(time) => Ok(time.clone()),
+            None => internal_err!("{} has two arguments", self.name),
+        }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let time = &args.arg_fields[0];
+        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+        let data_type = time.data_type().clone();
+        Ok(Arc::new(Field::new(self.name(), data_type, nullable)))
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        Ok(inputs[0].sort_properties)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let Some(array) = self.computed(&args.args) {
+            return Ok(ColumnarValue::Array(array));
+        }
+        let [time, by] = &args.args[..] else {
+            return internal_err!("{} has two arguments", self.name);
+        };
+        match self.op {
+            Operator::Minus => apply(time, by, sub_wrapping),
+            _ => apply(time, by, add_wrapping),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use arrow::array::{Array, Int64Array, make_array};
     use arrow::compute::cast as cast_array;
-    use arrow::datatypes::TimeUnit;
+    use arrow::datatypes::{IntervalMonthDayNano, TimeUnit};
     use datafusion::common::config::ConfigOptions;
     use proptest::prelude::*;
 
@@ -227,11 +325,40 @@ mod tests {
         Ok(array)
     }
 
+    /// Days and nanoseconds that are added and subtracted.
+    const SHIFTS: [(i32, i64); 7] = [
+        (0, 0),
+        (3, 0),
+        (-40, 7_000_000_000),
+        (0, 1),
+        (400, -86_400_000_000_001),
+        (i32::MIN, 0),
+        (0, i64::MAX),
+    ];
+
+    fn assert_shifted(timestamps: &ArrayRef) {
+        for (days, nanoseconds) in SHIFTS {
+            let by = IntervalMonthDayNano::new(0, days, nanoseconds);
+            let by = ColumnarValue::Scalar(ScalarValue::IntervalMonthDayNano(Some(by)));
+            let time = ColumnarValue::Array(Arc::clone(timestamps));
+            for (function, plain) in [
+                (later(), apply(&time, &by, add_wrapping)),
+                (earlier(), apply(&time, &by, sub_wrapping)),
+            ] {
+                let quick = invoke(&function, vec![time.clone(), by.clone()]);
+                let plain = plain.and_then(|value| value.into_array(timestamps.len()));
+                let plain = plain.map_err(drop);
+                assert_eq!(quick, plain, "{timestamps:?} {days} {nanoseconds}");
+            }
+        }
+    }
+
     fn assert_equal(values: &[Option<i64>], unit: TimeUnit) {
         let of_type = DataType::Timestamp(unit, None);
         let data = Int64Array::from(values.to_vec()).into_data();
         let data = data.into_builder().data_type(of_type.clone()).build();
         let timestamps = make_array(data.unwrap());
+        assert_shifted(&timestamps);
         let args = |name: &str| {
             let name = ScalarValue::Utf8(Some(name.to_owned()));
             let timestamps = ColumnarValue::Array(Arc::clone(&timestamps));
@@ -257,6 +384,27 @@ mod tests {
             (Ok(quick), Ok(plain)) => assert_eq!(&quick, &plain, "{values:?} {of_type}"),
             (Err(()), Err(_)) => {}
             different => panic!("{values:?} {of_type}: {different:?}"),
+        }
+    }
+
+    #[test]
+    fn parts_of_dates_are_those_of_datafusion() {
+        let days = (-800_000..800_000)
+            .step_by(371)
+            .chain([i32::MIN, 0, -1, 100_000_000]);
+        let days: ArrayRef = Arc::new(arrow::array::Date32Array::from_iter(
+            days.map(Some).chain([None]),
+        ));
+        for days in [Arc::clone(&days), days.slice(0, 4_000)] {
+            for part in PARTS {
+                let name = ScalarValue::Utf8(Some(part.to_owned()));
+                let args = vec![
+                    ColumnarValue::Scalar(name),
+                    ColumnarValue::Array(Arc::clone(&days)),
+                ];
+                let quick = invoke(&quick_part(), args.clone());
+                assert_eq!(quick, invoke(&date_part(), args), "{part}");
+            }
         }
     }
 

@@ -1,12 +1,12 @@
 //! Parts of arrays of timestamps.
 
-use super::civil::{Date, first_of_month};
+use super::civil::{Dates, first_of_month};
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, Date32Array, Int32Array, PrimitiveArray,
 };
 use arrow::datatypes::{
-    ArrowTimestampType, DataType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType,
+    ArrowTimestampType, DataType, Date32Type, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use std::sync::Arc;
 
@@ -72,19 +72,17 @@ impl TimeCut {
     }
 
     /// The first day of the unit that a day is in.
-    fn start(self, day: i32) -> i32 {
-        if self == TimeCut::Week {
-            return day - (day + 3).rem_euclid(7);
+    #[inline]
+    fn start(self, day: i32, dates: Dates) -> i32 {
+        match self {
+            TimeCut::Week => day - (day + 3).rem_euclid(7),
+            TimeCut::Month => day - i32::from(dates.of(day).day) + 1,
+            TimeCut::Year => day - i32::from(dates.of(day).day_of_year) + 1,
+            TimeCut::Quarter => {
+                let date = dates.of(day);
+                first_of_month(date.year, date.quarter() * 3 - 2)
+            }
         }
-        let date = Date::of(day);
-        first_of_month(
-            date.year,
-            match self {
-                TimeCut::Week | TimeCut::Month => date.month,
-                TimeCut::Quarter => (date.month - 1) / 3 * 3 + 1,
-                TimeCut::Year => 1,
-            },
-        )
     }
 }
 
@@ -110,9 +108,63 @@ macro_rules! by_unit {
     };
 }
 
-/// The part of each timestamp; `None` if DataFusion has to compute it.
+/// The part of each timestamp or date; `None` if DataFusion has to compute it.
 pub(super) fn parts(timestamps: &dyn Array, part: TimePart) -> Option<ArrayRef> {
+    if let Some(days) = timestamps.as_primitive_opt::<Date32Type>() {
+        return parts_of_days(days, part);
+    }
     by_unit!(parts_of(timestamps, part))
+}
+
+fn parts_of_days(array: &Date32Array, part: TimePart) -> Option<ArrayRef> {
+    let is_known = |day: &i32| i64::from(*day).abs() <= MOST_DAYS;
+    if matches!(part, TimePart::Hour | TimePart::Minute) || !array.values().iter().all(is_known) {
+        return None;
+    }
+    let dates = Dates::new();
+    let parts: Int32Array = match part {
+        TimePart::Year => array.unary(|day| dates.of(day).year),
+        TimePart::Quarter => array.unary(|day| dates.of(day).quarter()),
+        TimePart::Month => array.unary(|day| dates.of(day).month.into()),
+        TimePart::DayOfYear => array.unary(|day| dates.of(day).day_of_year.into()),
+        TimePart::DayOfWeek => array.unary(day_of_week),
+        TimePart::IsoDayOfWeek => array.unary(iso_day_of_week),
+        _ => array.unary(|day| dates.of(day).day.into()),
+    };
+    Some(Arc::new(parts))
+}
+
+/// From 0 for Sunday; 1970 began with a Thursday.
+fn day_of_week(day: i32) -> i32 {
+    (day + 4).rem_euclid(7)
+}
+
+/// From 1 for Monday.
+fn iso_day_of_week(day: i32) -> i32 {
+    (day + 3).rem_euclid(7) + 1
+}
+
+/// The timestamps `days` and `nanoseconds` later; `None` if DataFusion has to compute them.
+pub(super) fn later(timestamps: &dyn Array, days: i32, nanoseconds: i64) -> Option<ArrayRef> {
+    by_unit!(later_of(timestamps, (days, nanoseconds)))
+}
+
+fn later_of<T: ArrowTimestampType, const PER_SECOND: i64>(
+    timestamps: &dyn Array,
+    (days, nanoseconds): (i32, i64),
+) -> Option<ArrayRef> {
+    let per_tick = 1_000_000_000 / PER_SECOND;
+    let days = i64::from(days).checked_mul(SECONDS_A_DAY * PER_SECOND)?;
+    let by = days.checked_add(nanoseconds / per_tick)?;
+    let array = known::<T, PER_SECOND>(timestamps, 0)?;
+    let reached = |v: &i64| v.checked_add(by).is_some();
+    let ends = [array.values().iter().min(), array.values().iter().max()];
+    let is_near = by.abs() <= MOST_DAYS.saturating_mul(SECONDS_A_DAY * PER_SECOND);
+    if nanoseconds % per_tick != 0 || !is_near || !ends.iter().flatten().all(|v| reached(v)) {
+        return None;
+    }
+    let later: PrimitiveArray<T> = array.unary(|v| v.wrapping_add(by));
+    Some(Arc::new(later))
 }
 
 /// The start of the unit that each timestamp is in; `None` if DataFusion has to compute it.
@@ -147,23 +199,21 @@ fn parts_of<T: ArrowTimestampType, const PER_SECOND: i64>(
 ) -> Option<ArrayRef> {
     let array = known::<T, PER_SECOND>(timestamps, 0)?;
     let day = |v: i64| v.div_euclid(SECONDS_A_DAY * PER_SECOND) as i32;
+    let dates = Dates::new();
+    let date = |v: i64| dates.of(day(v));
     let parts: Int32Array = match part {
-        TimePart::Year => array.unary(|v| Date::of(day(v)).year),
-        TimePart::Quarter => array.unary(|v| (Date::of(day(v)).month + 2) / 3),
-        TimePart::Month => array.unary(|v| Date::of(day(v)).month),
-        TimePart::Day => array.unary(|v| Date::of(day(v)).day),
+        TimePart::Year => array.unary(|v| date(v).year),
+        TimePart::Quarter => array.unary(|v| date(v).quarter()),
+        TimePart::Month => array.unary(|v| date(v).month.into()),
+        TimePart::Day => array.unary(|v| date(v).day.into()),
         TimePart::Hour => array
             .unary(|v| (v.rem_euclid(SECONDS_A_DAY * PER_SECOND) / (3_600 * PER_SECOND)) as i32),
         TimePart::Minute => {
             array.unary(|v| (v.rem_euclid(3_600 * PER_SECOND) / (60 * PER_SECOND)) as i32)
         }
-        // 1970 began with a Thursday.
-        TimePart::DayOfWeek => array.unary(|v| (day(v) + 4).rem_euclid(7)),
-        TimePart::IsoDayOfWeek => array.unary(|v| (day(v) + 3).rem_euclid(7) + 1),
-        TimePart::DayOfYear => array.unary(|v| {
-            let day = day(v);
-            day - first_of_month(Date::of(day).year, 1) + 1
-        }),
+        TimePart::DayOfWeek => array.unary(|v| day_of_week(day(v))),
+        TimePart::IsoDayOfWeek => array.unary(|v| iso_day_of_week(day(v))),
+        TimePart::DayOfYear => array.unary(|v| date(v).day_of_year.into()),
     };
     Some(Arc::new(parts))
 }
@@ -174,8 +224,16 @@ fn cut_of<T: ArrowTimestampType, const PER_SECOND: i64>(
 ) -> Option<ArrayRef> {
     let array = known::<T, PER_SECOND>(timestamps, LONGEST_CUT_DAYS)?;
     let ticks = SECONDS_A_DAY * PER_SECOND;
-    let start = |v: i64| i64::from(to.start(v.div_euclid(ticks) as i32)) * ticks;
-    let cut: PrimitiveArray<T> = array.unary(start);
+    let dates = Dates::new();
+    let start =
+        |to: TimeCut| move |v: i64| i64::from(to.start(v.div_euclid(ticks) as i32, dates)) * ticks;
+    // One loop for each unit.
+    let cut: PrimitiveArray<T> = match to {
+        TimeCut::Week => array.unary(start(TimeCut::Week)),
+        TimeCut::Month => array.unary(start(TimeCut::Month)),
+        TimeCut::Quarter => array.unary(start(TimeCut::Quarter)),
+        TimeCut::Year => array.unary(start(TimeCut::Year)),
+    };
     Some(Arc::new(cut))
 }
 

@@ -62,6 +62,48 @@ fn outputs_keys_and_arguments_are_those_of_datafusion() {
 }
 
 #[test]
+fn times_shifted_by_intervals_are_those_of_datafusion() {
+    let both = table();
+    for (sql, quick) in [
+        (
+            "SELECT k, us + interval '90 minutes', s - interval '3 days' FROM t",
+            2,
+        ),
+        (
+            "SELECT us - interval '1 day' + interval '1 microsecond' AS v, count(*) FROM t GROUP BY v",
+            2,
+        ),
+        (
+            "SELECT count(*), min(a.k) FROM t a JOIN t b ON a.us = b.us + interval '0 days' AND a.k = b.k",
+            1,
+        ),
+        (
+            "SELECT count(*) FROM t a LEFT JOIN t b ON a.s + interval '1 hour' = b.s - interval '1 hour' \
+             AND a.k < b.k",
+            2,
+        ),
+        (
+            "SELECT us + interval '1 month', interval '1 day' + us, z + interval '1 day' FROM t",
+            0,
+        ),
+        (
+            "SELECT us::date + interval '1 day', us + NULL::interval FROM t",
+            0,
+        ),
+        ("SELECT k FROM t WHERE us + interval '1 day' > s", 0),
+    ] {
+        let ran = both.same(sql);
+        assert!(ran.rows.is_ok(), "{sql}: {:?}", ran.rows);
+        let found =
+            ["tierloom_later", "tierloom_earlier"].map(|name| ran.plan.matches(name).count());
+        assert!(found[0] + found[1] >= quick, "{sql}\n{}", ran.plan);
+        assert!(quick > 0 || found == [0, 0], "{sql}\n{}", ran.plan);
+    }
+    let ran = both.same("SELECT max(us + interval '1 week'), min(s - interval '1 second') FROM t");
+    assert!(ran.rows.is_ok(), "{:?}", ran.rows);
+}
+
+#[test]
 fn only_timestamps_without_a_time_zone_are_computed_by_arithmetic() {
     let both = table();
     for (value, is_quick) in [
@@ -71,6 +113,7 @@ fn only_timestamps_without_a_time_zone_are_computed_by_arithmetic() {
         ("extract(month from z)", false),
         ("z::date", false),
         ("extract(month from us::date)", true),
+        ("extract(year from date '2024-05-06' + k)", true),
         ("extract(month from interval '3 months')", false),
         ("k", false),
     ] {
