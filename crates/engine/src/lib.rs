@@ -23,6 +23,7 @@ mod column;
 mod comparisons;
 mod concatenated;
 mod constant_keys;
+mod distinct_lists;
 mod elsewhere;
 mod error;
 pub mod export;

@@ -3,6 +3,7 @@
 use crate::anti_joins::AntiJoinsByNulls;
 use crate::calendar::CalendarFunctions;
 use crate::constant_keys::ConstantKeys;
+use crate::distinct_lists::DistinctLists;
 use crate::join_order::{JoinOrder, JoinOrderOptions};
 use crate::key_types::KeyTypes;
 use crate::outer_joins::OuterJoinsByKeys;
@@ -36,6 +37,7 @@ pub(crate) fn rules(tuned: Option<&JoinOrderOptions>) -> Vec<Arc<dyn OptimizerRu
         after(AntiJoinsByNulls::AFTER, Arc::new(AntiJoinsByNulls));
         after(SemiJoinsDown::AFTER, Arc::new(SemiJoinsDown));
         after(WholeWindows::AFTER, Arc::new(WholeWindows));
+        after(DistinctLists::AFTER, Arc::new(DistinctLists));
         // After the order of joins, which looks at the keys as they were written.
         rules.push(Arc::new(KeyTypes));
         // Last, so that every other rule knows the functions.

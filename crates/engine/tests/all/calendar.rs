@@ -99,6 +99,11 @@ fn times_shifted_by_intervals_are_those_of_datafusion() {
         assert!(found[0] + found[1] >= quick, "{sql}\n{}", ran.plan);
         assert!(quick > 0 || found == [0, 0], "{sql}\n{}", ran.plan);
     }
+    let ran = both.same(
+        "SELECT a.us::date, count(b.k) FROM t a LEFT JOIN t b ON a.us::date = (b.s + interval '1 day')::date \
+         GROUP BY 1",
+    );
+    assert!(ran.rows.is_ok(), "{:?}", ran.rows);
     let ran = both.same("SELECT max(us + interval '1 week'), min(s - interval '1 second') FROM t");
     assert!(ran.rows.is_ok(), "{:?}", ran.rows);
 }

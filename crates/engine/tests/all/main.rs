@@ -13,6 +13,7 @@ mod code_filters;
 mod common;
 mod constant_keys;
 mod decimal_floats;
+mod distinct_lists;
 mod encodings;
 mod grouping_sets;
 mod join_order;

@@ -1,0 +1,58 @@
+//! Lists of distinct values are lists of groups, with the same answers.
+
+use crate::common::Numbers;
+use crate::common::both::Both;
+use crate::running_windows::rows;
+
+/// Aggregates, and whether all of them come from groups.
+const AGGREGATES: [(&str, bool); 12] = [
+    ("string_agg(DISTINCT s, ',' ORDER BY s)", true),
+    ("string_agg(DISTINCT s, '; ' ORDER BY s DESC)", true),
+    (
+        "string_agg(DISTINCT s, ',' ORDER BY s), count(*), count(n), min(d), max(t), count(*)",
+        true,
+    ),
+    (
+        "string_agg(DISTINCT s, ',' ORDER BY s), count(DISTINCT s)",
+        true,
+    ),
+    ("array_agg(DISTINCT t ORDER BY t NULLS FIRST), max(g)", true),
+    ("array_agg(DISTINCT p % 3 ORDER BY p % 3), count(o)", true),
+    ("string_agg(DISTINCT s, ',' ORDER BY s), sum(n)", false),
+    (
+        "string_agg(DISTINCT s, ',' ORDER BY s), array_agg(DISTINCT t ORDER BY t)",
+        false,
+    ),
+    (
+        "string_agg(DISTINCT s, ',' ORDER BY s) FILTER (WHERE n > 500)",
+        false,
+    ),
+    (
+        "string_agg(DISTINCT s, ',' ORDER BY s), count(DISTINCT t)",
+        false,
+    ),
+    ("string_agg(s, ',' ORDER BY s, id)", false),
+    ("count(DISTINCT s), min(n)", false),
+];
+
+#[test]
+fn random_lists_of_distinct_values_are_the_same() {
+    let mut numbers = Numbers::of_this_run();
+    for (count, partitions) in [(0, 3), (1, 1), (3_000, 5), (3_000, 900)] {
+        let both = Both::new().table("rows", &[rows(count, partitions, &mut numbers)]);
+        for (aggregates, of_groups) in AGGREGATES {
+            for (keys, rest) in [
+                ("", "FROM rows"),
+                ("", "FROM rows WHERE n < 0"),
+                ("p, ", "FROM rows GROUP BY p"),
+                ("p, n % 2, ", "FROM rows WHERE n > 300 GROUP BY p, n % 2"),
+                ("o, ", "FROM rows GROUP BY o HAVING count(*) > 1 ORDER BY o"),
+            ] {
+                let ran = both.same(&format!("SELECT {keys}{aggregates} {rest}"));
+                assert!(ran.rows.is_ok(), "{aggregates} {rest}: {:?}", ran.rows);
+                let is_made = ran.plan.contains("__list_");
+                assert_eq!(is_made, of_groups, "{aggregates} {rest}\n{}", ran.plan);
+            }
+        }
+    }
+}
