@@ -1,19 +1,24 @@
-//! Lists of distinct values.
+//! Lists and counts of distinct values.
 
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, HashSet, Result};
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, SortExpr, lit};
+use datafusion::logical_expr::{
+    Aggregate, Expr, ExprSchemable, LogicalPlan, Projection, SortExpr, lit,
+};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// Makes `string_agg(DISTINCT x, ',' ORDER BY x)` the list of the groups by `x`.
+/// Makes `string_agg(DISTINCT x, ',' ORDER BY x)` the list of the groups by `x`, and
+/// `count(DISTINCT x)` of texts beside `count(*)` their number.
 ///
 /// DataFusion keeps a set of the values of each group, row by row, and does what is done here only
-/// for functions of one argument without an order. Groups can be those of a star join.
+/// for functions of one argument without an order, and beside sums and extremes. Groups can be those
+/// of a star join.
 #[derive(Debug, Default)]
 pub(crate) struct DistinctLists;
 
@@ -60,8 +65,14 @@ enum Part<'a> {
 /// something else that cannot be made of these groups.
 fn of_groups(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let is_set = |expr: &Expr| matches!(expr, Expr::GroupingSet(_));
-    let Some(values) = aggregate.aggr_expr.iter().find_map(listed) else {
-        return Ok(None);
+    let aggregates = &aggregate.aggr_expr;
+    let values = match aggregates.iter().find_map(listed) {
+        Some(values) => values,
+        None => match aggregates.iter().find_map(counted) {
+            // Sets of numbers are quick.
+            Some(values) if aggregates.len() > 1 && is_text(values, aggregate)? => values,
+            _ => return Ok(None),
+        },
     };
     if aggregate
         .group_expr
@@ -71,7 +82,7 @@ fn of_groups(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     {
         return Ok(None);
     }
-    let parts = aggregate.aggr_expr.iter();
+    let parts = aggregates.iter();
     let parts: Option<Vec<Part<'_>>> = parts.map(|expr| part(expr, values)).collect();
     let Some(parts) = parts else {
         return Ok(None);
@@ -145,6 +156,23 @@ fn listed(expr: &Expr) -> Option<&Expr> {
     let is_list = matches!(function.func.name(), "string_agg" | "array_agg");
     let is_listed = is_list && params.distinct && params.filter.is_none();
     params.args.first().filter(|_| is_listed)
+}
+
+/// What a count of distinct values is of.
+fn counted(expr: &Expr) -> Option<&Expr> {
+    let function = call(expr)?;
+    match &function.params.args[..] {
+        [values] if function.func.name() == "count" && function.params.distinct => Some(values),
+        _ => None,
+    }
+}
+
+fn is_text(values: &Expr, aggregate: &Aggregate) -> Result<bool> {
+    let data_type = values.get_type(aggregate.input.schema())?;
+    Ok(match data_type {
+        DataType::Dictionary(_, words) => words.is_string(),
+        other => other.is_string(),
+    })
 }
 
 fn call(expr: &Expr) -> Option<&AggregateFunction> {

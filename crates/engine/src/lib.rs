@@ -33,6 +33,7 @@ mod key_types;
 mod last_parsed;
 pub mod load;
 mod logical_rules;
+mod modulo;
 mod operators;
 mod origin;
 mod outer_joins;

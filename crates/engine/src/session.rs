@@ -11,6 +11,7 @@ use crate::grouping_sets::GroupingSets;
 use crate::join_order::JoinOrderOptions;
 use crate::last_parsed::LastParsed;
 use crate::logical_rules::rules;
+use crate::modulo::modulo;
 use crate::plan_cache::PlanCache;
 use crate::planning;
 use crate::provider::PlacedTableProvider;
@@ -535,6 +536,8 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     let later = LaterRules::default();
     let tuned = options.tuned.then_some(&options.join_order);
     let mut builder = corrected(builder).with_optimizer_rules(rules(tuned));
+    let functions = builder.scalar_functions().get_or_insert_default();
+    functions.push(modulo());
     if options.tuned {
         let functions = builder.aggregate_functions().get_or_insert_default();
         functions.push(checked_sum());

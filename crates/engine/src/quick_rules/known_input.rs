@@ -3,10 +3,12 @@
 use super::{kept_codes, several_keys};
 use crate::scan::PlacedScanExec;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::memory::LazyMemoryExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{
@@ -14,6 +16,10 @@ use datafusion::physical_plan::{
 };
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+
+/// Rows of a series that is generated, such as the days of a calendar, for want of a better
+/// estimate: a table that it is joined with is not to be put into a hash table.
+const GENERATED_ROWS: usize = 1_000;
 
 /// Stands for a plan; there only while a rule runs.
 #[derive(Debug)]
@@ -127,6 +133,9 @@ impl ExecutionPlan for KnownInput {
         let mut computed = compute()?;
         if self.estimated {
             let mut statistics = Arc::unwrap_or_clone(computed);
+            if self.plan.is::<LazyMemoryExec>() && statistics.num_rows == Precision::Absent {
+                statistics.num_rows = Precision::Inexact(GENERATED_ROWS);
+            }
             if let Some((filter, scan)) = filtered(self.plan.as_ref()) {
                 statistics = kept_codes::corrected(filter, scan, statistics);
             }

@@ -62,6 +62,36 @@ fn outputs_keys_and_arguments_are_those_of_datafusion() {
 }
 
 #[test]
+fn tables_are_looked_up_in_a_calendar_and_not_the_other_way_round() {
+    let mut numbers = Numbers::of_this_run();
+    let seconds = (0..20_000).map(|_| numbers.below(50 * 86_400) as i64);
+    let times: ArrayRef = Arc::new(TimestampSecondArray::from_iter_values(seconds));
+    let both = Both::new().table("t", &[batch(vec![("s", times)])]);
+    let sql = "SELECT day, count(s) FROM generate_series(timestamp '1970-01-01', timestamp \
+               '1970-02-05', interval '1 day') AS days(day) LEFT JOIN t ON s::date = day::date \
+               GROUP BY day";
+    let ran = both.same(sql);
+    assert_eq!(ran.rows.as_ref().map(Vec::len), Ok(36), "{:?}", ran.rows);
+    let join = ran.plan.lines().find(|line| line.contains("Join")).unwrap();
+    assert!(join.contains("join_type=Left"), "{}", ran.plan);
+}
+
+#[test]
+fn mod_is_the_operator() {
+    let both = table();
+    let rows = |sql: &str| {
+        let ran = both.same(sql);
+        ran.rows.unwrap_or_else(|error| panic!("{sql}: {error}"))
+    };
+    for (call, operator) in [("mod(k, 3)", "k % 3"), ("mod(-k, 2.5)", "-k % 2.5")] {
+        let of = |value: &str| rows(&format!("SELECT {value} AS v, count(*) FROM t GROUP BY 1"));
+        assert_eq!(of(call), of(operator));
+    }
+    assert!(both.same("SELECT mod(k) FROM t").rows.is_err());
+    assert!(both.same("SELECT mod(k, 0) FROM t").rows.is_err());
+}
+
+#[test]
 fn times_shifted_by_intervals_are_those_of_datafusion() {
     let both = table();
     for (sql, quick) in [
