@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// `count(DISTINCT x)` of texts beside `count(*)` their number.
 ///
 /// DataFusion keeps a set of the values of each group, row by row, and does what is done here only
-/// for functions of one argument without an order, and beside sums and extremes. Groups can be those
-/// of a star join.
+/// for functions of one argument without an order, and beside sums and extremes. Groups can be
+/// those of a star join.
 #[derive(Debug, Default)]
 pub(crate) struct DistinctLists;
 
@@ -51,51 +51,28 @@ impl OptimizerRule for DistinctLists {
     }
 }
 
-/// An aggregate over groups by another expression too.
-enum Part<'a> {
+/// An aggregate over groups by the listed values too.
+enum OfGroups<'a> {
     /// Of the distinct values themselves.
-    OfValues(&'a AggregateFunction),
-    /// The smallest or largest of those of the groups.
-    Extreme(&'a AggregateFunction),
-    /// The sum of the counts of the groups.
-    Count(&'a AggregateFunction),
+    Values(&'a AggregateFunction),
+    /// The smallest or largest of those of the groups, which are the aggregate of this number.
+    Extreme(&'a AggregateFunction, usize),
+    /// The sum of the counts of the groups, which are the aggregate of this number.
+    Count(usize),
 }
 
 /// The aggregation over groups by the values that are listed; `None` if there are no such lists, or
 /// something else that cannot be made of these groups.
 fn of_groups(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
-    let is_set = |expr: &Expr| matches!(expr, Expr::GroupingSet(_));
-    let aggregates = &aggregate.aggr_expr;
-    let values = match aggregates.iter().find_map(listed) {
-        Some(values) => values,
-        None => match aggregates.iter().find_map(counted) {
-            // Sets of numbers are quick.
-            Some(values) if aggregates.len() > 1 && is_text(values, aggregate)? => values,
-            _ => return Ok(None),
-        },
-    };
-    if aggregate
-        .group_expr
-        .iter()
-        .any(|e| is_set(e) || e == values)
-        || values.is_volatile()
-    {
-        return Ok(None);
-    }
-    let parts = aggregates.iter();
-    let parts: Option<Vec<Part<'_>>> = parts.map(|expr| part(expr, values)).collect();
-    let Some(parts) = parts else {
+    let Some(values) = distinct_values(aggregate)? else {
         return Ok(None);
     };
     let mut of_groups: Vec<Expr> = Vec::new();
-    for part in &parts {
-        if let Part::Extreme(function) | Part::Count(function) = part {
-            let expr = Expr::AggregateFunction((*function).clone());
-            if !of_groups.contains(&expr) {
-                of_groups.push(expr);
-            }
-        }
-    }
+    let parts = aggregate.aggr_expr.iter();
+    let parts = parts.map(|expr| part(expr, values, &mut of_groups));
+    let Some(parts) = parts.collect::<Option<Vec<OfGroups<'_>>>>() else {
+        return Ok(None);
+    };
     let keys = aggregate.group_expr.iter().chain([values]).cloned();
     let keys: Vec<Expr> = keys.collect();
     let all = keys.iter().chain(&of_groups);
@@ -104,49 +81,56 @@ fn of_groups(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         // Names leave casts out, so different expressions may have the same.
         return Ok(None);
     }
-    let groups = Aggregate::try_new(Arc::clone(&aggregate.input), keys, of_groups.clone())?;
-    let columns: Vec<Column> = groups.schema.columns();
+    let groups = Aggregate::try_new(Arc::clone(&aggregate.input), keys, of_groups)?;
+    let columns = groups.schema.columns().into_iter().map(Expr::Column);
+    let columns: Vec<Expr> = columns.collect();
     let (keys, rest) = columns.split_at(aggregate.group_expr.len());
-    let column_of = |function: &AggregateFunction| {
-        let expr = Expr::AggregateFunction(function.clone());
-        let at = of_groups.iter().position(|other| *other == expr);
-        at.map(|at| Expr::Column(rest[at + 1].clone()))
-    };
-    let mut made: Vec<Expr> = Vec::with_capacity(parts.len());
-    for part in &parts {
+    let (values, of_groups) = rest.split_at(1);
+    let made = parts.iter().enumerate().map(|(number, part)| {
         let value = match part {
-            Part::OfValues(function) => Some(over(function, &Expr::Column(rest[0].clone()))),
-            Part::Extreme(function) => column_of(function).map(|value| over(function, &value)),
-            Part::Count(function) => column_of(function).map(sum),
+            OfGroups::Values(function) => over(function, &values[0]),
+            OfGroups::Extreme(function, at) => over(function, &of_groups[*at]),
+            OfGroups::Count(at) => sum(of_groups[*at].clone()),
         };
-        let Some(value) = value else {
-            return Ok(None);
-        };
-        made.push(value.alias(format!("__list_{}", made.len())));
-    }
-    let keys: Vec<Expr> = keys.iter().cloned().map(Expr::Column).collect();
+        value.alias(format!("__list_{number}"))
+    });
+    let (keys, made) = (keys.to_vec(), made.collect());
     let lists = Aggregate::try_new(Arc::new(LogicalPlan::Aggregate(groups)), keys, made)?;
-    let outputs = aggregate
-        .schema
-        .iter()
-        .zip(lists.schema.columns())
-        .enumerate();
-    let outputs = outputs.map(|(at, ((qualifier, field), column))| {
-        let is_count = at
-            .checked_sub(aggregate.group_expr.len())
-            .is_some_and(|at| matches!(parts[at], Part::Count(_)));
+    let keys = aggregate.group_expr.iter().map(|_| None);
+    let kinds = keys.chain(parts.iter().map(Some));
+    let outputs = aggregate.schema.iter().zip(lists.schema.columns());
+    let outputs = outputs.zip(kinds).map(|((output, column), kind)| {
         let column = Expr::Column(column);
-        // The count of no rows.
-        let value = match is_count {
-            true => coalesce(vec![column, lit(0_i64)]),
-            false => column,
+        let value = match kind {
+            // The count of no rows.
+            Some(OfGroups::Count(_)) => coalesce(vec![column, lit(0_i64)]),
+            _ => column,
         };
+        let (qualifier, field) = output;
         value.alias_qualified(qualifier.cloned(), field.name())
     });
     let outputs = outputs.collect();
     let lists = Arc::new(LogicalPlan::Aggregate(lists));
     let lists = Projection::try_new(outputs, lists)?;
     Ok(Some(LogicalPlan::Projection(lists)))
+}
+
+/// The values by which to group: those of a list, or of a count of texts beside other aggregates.
+fn distinct_values(aggregate: &Aggregate) -> Result<Option<&Expr>> {
+    let aggregates = &aggregate.aggr_expr;
+    let values = match aggregates.iter().find_map(listed) {
+        Some(values) => Some(values),
+        // Sets of numbers are quick.
+        None => match aggregates.iter().find_map(counted) {
+            Some(values) if aggregates.len() > 1 && is_text(values, aggregate)? => Some(values),
+            _ => None,
+        },
+    };
+    let other_keys = |values: &Expr| {
+        let mut keys = aggregate.group_expr.iter();
+        keys.all(|key| key != values && !matches!(key, Expr::GroupingSet(_)))
+    };
+    Ok(values.filter(|values| other_keys(values) && !values.is_volatile()))
 }
 
 /// What a list of distinct values in their order, or in any, is of.
@@ -183,30 +167,39 @@ fn call(expr: &Expr) -> Option<&AggregateFunction> {
     }
 }
 
-fn part<'a>(expr: &'a Expr, values: &Expr) -> Option<Part<'a>> {
+/// How an aggregate comes from groups by `values` and the aggregates in `of_groups`, to which its
+/// own is added; `None` if it does not.
+fn part<'a>(expr: &'a Expr, values: &Expr, of_groups: &mut Vec<Expr>) -> Option<OfGroups<'a>> {
     let function = call(expr)?;
     let params = &function.params;
     if params.filter.is_some() || params.null_treatment.is_some() {
         return None;
     }
+    let mut number = || {
+        let expr = Expr::AggregateFunction(function.clone());
+        let known = of_groups.iter().position(|other| *other == expr);
+        known.unwrap_or_else(|| {
+            of_groups.push(expr);
+            of_groups.len() - 1
+        })
+    };
     let is_plain = !params.distinct && params.order_by.is_empty();
     match function.func.name() {
         "string_agg" | "array_agg" if params.distinct => {
-            let [first, more @ ..] = &params.args[..] else {
-                return None;
-            };
+            let (first, more) = params.args.split_first()?;
             let is_constant = |arg: &Expr| matches!(arg, Expr::Literal(..));
             let in_order = |by: &SortExpr| by.expr == *values;
-            (first == values
+            let fits = first == values
                 && more.iter().all(is_constant)
-                && params.order_by.iter().all(in_order))
-            .then_some(Part::OfValues(function))
+                && params.order_by.iter().all(in_order);
+            fits.then_some(OfGroups::Values(function))
         }
-        "count" if params.distinct && params.args[..] == [values.clone()] => {
-            Some(Part::OfValues(function))
+        "count" if params.distinct => {
+            let fits = matches!(&params.args[..], [counted] if counted == values);
+            fits.then_some(OfGroups::Values(function))
         }
-        "count" if is_plain => Some(Part::Count(function)),
-        "min" | "max" if is_plain => Some(Part::Extreme(function)),
+        "count" if is_plain => Some(OfGroups::Count(number())),
+        "min" | "max" if is_plain => Some(OfGroups::Extreme(function, number())),
         _ => None,
     }
 }

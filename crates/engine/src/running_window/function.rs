@@ -2,7 +2,7 @@
 
 use super::by_value::ValueFrame;
 use super::kinds::{PeerGroups, Wide, WindowKind};
-use super::sliding::{Frames, MAX_ROWS, RowFrame, Sliding, Span};
+use super::sliding::{FrameSpan, Frames, MAX_ROWS, RowFrame, Sliding};
 use super::totals::{floats_of, leaves_range, whole_of};
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray,
@@ -434,13 +434,16 @@ fn aggregate(window: &Arc<dyn WindowExpr>) -> Option<(&AggregateFunctionExpr, bo
 }
 
 /// The rows of a frame that has limits on both sides; `None` for other frames.
-fn span(window: &Arc<dyn WindowExpr>, schema: &arrow::datatypes::Schema) -> Result<Option<Span>> {
+fn span(
+    window: &Arc<dyn WindowExpr>,
+    schema: &arrow::datatypes::Schema,
+) -> Result<Option<FrameSpan>> {
     let frame = window.get_window_frame();
     if let Some(rows) = RowFrame::of(frame) {
-        return Ok(Some(Span::Rows(rows)));
+        return Ok(Some(FrameSpan::Rows(rows)));
     }
     let values = ValueFrame::of(frame, window.order_by(), schema)?;
-    Ok(values.map(Span::Values))
+    Ok(values.map(FrameSpan::Values))
 }
 
 /// Whether a function skips no NULLs and runs forward, which is to be seen in its text only.

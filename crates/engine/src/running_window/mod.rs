@@ -8,7 +8,8 @@
 //!
 //! The rows of the last peers of a batch are kept back where a value is that of the last of its
 //! peers, as with the default frame of an aggregate with `ORDER BY`, and so are as many rows as a
-//! frame or `lead` looks ahead. Aggregates over whole partitions ([`whole`]) keep the batches of one.
+//! frame or `lead` looks ahead. Aggregates over whole partitions ([`whole`]) keep the batches of
+//! one.
 
 mod by_value;
 mod exec;

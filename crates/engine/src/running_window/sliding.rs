@@ -1,16 +1,17 @@
 //! Aggregates over frames that go from row to row with the current one.
 //!
-//! Frames of so many rows: the rows of a partition are cut into blocks as long as a frame. For each row, the total from the
-//! begin of its block and the one to its end are computed. A frame ends in the block in which it
-//! begins or in the next one, so its total is made of these two: three steps for a row, however
-//! long the frame is, and no value is ever subtracted, as it would be for floats with an error that
-//! stays (van Herk, "A Fast Algorithm for Local Minimum and Maximum Filters on Rectangular and
-//! Octagonal Kernels", Pattern Recognition Letters 13(7), 1992).
+//! Frames of so many rows: the rows of a partition are cut into blocks as long as a frame. For each
+//! row, the total from the begin of its block and the one to its end are computed. A frame ends in
+//! the block in which it begins or in the next one, so its total is made of these two: three steps
+//! for a row, however long the frame is, and no value is ever subtracted, as it would be for floats
+//! with an error that stays (van Herk, "A Fast Algorithm for Local Minimum and Maximum Filters on
+//! Rectangular and Octagonal Kernels", Pattern Recognition Letters 13(7), 1992).
 //!
 //! Frames by value ([`by_value`](super::by_value)) have any number of rows, but none begins or ends
-//! before the one of the row before. They are queues of two stacks: one with the totals from each of
-//! the oldest rows to the end of these, and the total of the newer ones. When the first is empty,
-//! all others move there, so that each row is added twice, and nothing is subtracted here either.
+//! before the one of the row before. They are queues of two stacks: one with the totals from each
+//! of the oldest rows to the end of these, and the total of the newer ones. When the first is
+//! empty, all others move there, so that each row is added twice, and nothing is subtracted here
+//! either.
 
 use super::by_value::ValueFrame;
 use super::kinds::PeerGroups;
@@ -72,7 +73,7 @@ fn offset(bound: &WindowFrameBound) -> Option<i64> {
 
 /// Which rows a frame has.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Span {
+pub(super) enum FrameSpan {
     Rows(RowFrame),
     Values(ValueFrame),
 }
@@ -80,7 +81,7 @@ pub(super) enum Span {
 /// A function over frames, and the rows before the next batch that its frames may have.
 #[derive(Debug, Clone)]
 pub(super) struct Sliding {
-    pub span: Span,
+    pub span: FrameSpan,
     before: Option<ArrayRef>,
     /// The places of the keys of those rows, for frames by value.
     places_before: Vec<i128>,
@@ -91,7 +92,7 @@ pub(super) struct Sliding {
 /// The values of a batch with those before it, and the partitions among them.
 pub(super) struct Frames {
     pub values: ArrayRef,
-    span: Span,
+    span: FrameSpan,
     /// The places of keys, for frames by value.
     places: Vec<i128>,
     partitions: Vec<Range<usize>>,
@@ -100,7 +101,7 @@ pub(super) struct Frames {
 }
 
 impl Sliding {
-    pub fn new(span: Span) -> Self {
+    pub fn new(span: FrameSpan) -> Self {
         Sliding {
             span,
             before: None,
@@ -120,17 +121,17 @@ impl Sliding {
     /// Arrow's, of keys.
     pub fn complete(&self, order: &[ArrayRef], last: &Range<usize>, rows: usize) -> Result<usize> {
         match (self.span, order) {
-            (Span::Rows(span), _) => Ok(rows.saturating_sub(span.ahead())),
-            (Span::Values(span), [key]) if !span.ends_with_peers() => {
+            (FrameSpan::Rows(span), _) => Ok(rows.saturating_sub(span.ahead())),
+            (FrameSpan::Values(span), [key]) if !span.ends_with_peers() => {
                 Ok(span.first_open(&span.places(key)?, last))
             }
-            (Span::Values(_), _) => Ok(rows),
+            (FrameSpan::Values(_), _) => Ok(rows),
         }
     }
 
     /// Whether rows have to come with all their peers.
     pub fn by_peers(&self) -> bool {
-        matches!(self.span, Span::Values(_))
+        matches!(self.span, FrameSpan::Values(_))
     }
 
     /// The frames of the rows of a batch, of which `argument` has the values.
@@ -147,7 +148,7 @@ impl Sliding {
             None => Arc::clone(argument),
         };
         let mut places = std::mem::take(&mut self.places_before);
-        if let (Span::Values(span), [key]) = (self.span, groups.order) {
+        if let (FrameSpan::Values(span), [key]) = (self.span, groups.order) {
             places.extend(span.places(key)?);
         }
         let earlier = values.len() - argument.len();
@@ -175,12 +176,12 @@ impl Sliding {
             let start = if open.start == 0 { first } else { 0 };
             self.reached = start + next - open.start;
             let from = match self.span {
-                Span::Rows(span) => {
+                FrameSpan::Rows(span) => {
                     let needed = self.reached as i64 + span.from.min(0);
                     let kept = needed.max(0) as usize / span.rows() * span.rows();
                     open.start + kept.max(start) - start
                 }
-                Span::Values(span) => {
+                FrameSpan::Values(span) => {
                     let mut from = open.start;
                     // The next row is no further in the order than the last one.
                     span.frames(&frames.places, &open, next - 1..next, |frame| {
@@ -190,7 +191,7 @@ impl Sliding {
                 }
             };
             self.before = Some(frames.values.slice(from, next - from));
-            if let Span::Values(_) = self.span {
+            if let FrameSpan::Values(_) = self.span {
                 self.places_before = frames.places[from..next].to_vec();
             }
         }
@@ -204,14 +205,14 @@ impl Frames {
         for partition in &self.partitions {
             let asked = self.asked(partition);
             match self.span {
-                Span::Rows(span) => asked.for_each(|row| {
+                FrameSpan::Rows(span) => asked.for_each(|row| {
                     let frame = span.frame(row, partition.len());
                     each(
                         frame.start + partition.start..frame.end + partition.start,
                         partition,
                     );
                 }),
-                Span::Values(span) => {
+                FrameSpan::Values(span) => {
                     let asked = asked.start + partition.start..asked.end + partition.start;
                     span.frames(&self.places, partition, asked, |frame| {
                         each(frame, partition);
@@ -261,8 +262,8 @@ impl Frames {
         each: impl FnMut(Option<T>),
     ) {
         match self.span {
-            Span::Rows(span) => self.totals_of_rows(span, all, combine, each),
-            Span::Values(_) => self.totals_of_queues(all, combine, each),
+            FrameSpan::Rows(span) => self.totals_of_rows(span, all, combine, each),
+            FrameSpan::Values(_) => self.totals_of_queues(all, combine, each),
         }
     }
 

@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 /// Computes aggregates over whole partitions of sorted rows.
 ///
-/// DataFusion's operator keeps all rows and evaluates every partition by itself; here the partitions
-/// of a batch are groups of one accumulator, and rows are kept until their partition ends.
+/// DataFusion's operator keeps all rows and evaluates every partition by itself; here partitions
+/// are groups of one accumulator, and rows are kept until their partition ends.
 #[derive(Debug)]
 pub(crate) struct WholeWindowExec {
     /// The replaced `WindowAggExec`, which answers the planner's questions.
@@ -145,13 +145,13 @@ impl ExecutionPlan for WholeWindowExec {
         let input = input.execute(partition, context)?;
         let aggregates = self.window_expr().iter().filter_map(aggregate);
         let totals = aggregates.map(|aggregate| {
-            Ok(Totals {
+            Ok(PartitionTotals {
                 arguments: aggregate.expressions(),
                 accumulator: aggregate.create_groups_accumulator()?,
                 last: None,
             })
         });
-        let mut whole = Whole {
+        let mut whole = WholeRun {
             schema: self.schema(),
             keys: partitions(self.window_expr()).to_vec(),
             totals: totals.collect::<Result<_>>()?,
@@ -193,7 +193,7 @@ impl DisplayAs for WholeWindowExec {
 }
 
 /// An aggregate of the partitions that have rows which were not returned yet.
-struct Totals {
+struct PartitionTotals {
     arguments: Vec<Arc<dyn PhysicalExpr>>,
     accumulator: Box<dyn GroupsAccumulator>,
     /// The total of the partition before those of the accumulator, of which there may be rows in
@@ -202,7 +202,7 @@ struct Totals {
 }
 
 /// A batch whose last partition may have more rows.
-struct Kept {
+struct KeptBatch {
     batch: RecordBatch,
     partitions: Vec<Range<usize>>,
     /// Whether its first partition is the one before those of the accumulators.
@@ -210,19 +210,19 @@ struct Kept {
 }
 
 /// One execution over one partition of the input.
-struct Whole {
+struct WholeRun {
     schema: SchemaRef,
     keys: Vec<Arc<dyn PhysicalExpr>>,
-    totals: Vec<Totals>,
+    totals: Vec<PartitionTotals>,
     /// The group of the last row in the accumulators, if there are kept batches.
     open: usize,
     /// Batches with rows of the last partition. Only the first of them can have others.
-    kept: Vec<Kept>,
+    kept: Vec<KeptBatch>,
     /// The keys of the last row.
     last: Option<Vec<ArrayRef>>,
 }
 
-impl Whole {
+impl WholeRun {
     /// The rows that are complete with those of `batch`.
     fn next(&mut self, batch: RecordBatch) -> Result<Vec<RecordBatch>> {
         let rows = batch.num_rows();
@@ -256,7 +256,7 @@ impl Whole {
             false => Vec::new(),
         };
         let emitted = if closes { self.open + 1 } else { 0 };
-        self.kept.push(Kept {
+        self.kept.push(KeptBatch {
             batch,
             partitions,
             begins_before: first < emitted,

@@ -139,7 +139,11 @@ pub(super) fn compile(
         Err(why) => {
             let (key, values) = match word_key(&arithmetic, &aggregation.groups) {
                 Ok((key, data_type)) => (key, vec![GroupValues::Words { data_type }]),
-                Err(_) => key_of_parts(&arithmetic, aggregation, dimensions).map_err(|_| why)?,
+                Err(_) => {
+                    let parts = key_of_parts(&arithmetic, &aggregation.groups, dimensions);
+                    let (key, parts) = parts.map_err(|_| why)?;
+                    (key, parts.into_iter().map(GroupValues::Digits).collect())
+                }
             };
             plan.groups.clear();
             plan.key = Some(key);

@@ -5,7 +5,6 @@
 
 use super::NotFused;
 use super::arithmetic::Arithmetic;
-use super::compile::{Aggregation, GroupValues};
 use super::dimension::LoadedDimension;
 use super::distinct::distinct;
 use super::filters::over_values;
@@ -73,27 +72,27 @@ struct Numbered {
     values: PartValues,
 }
 
-/// The key of all groups of `aggregation` in one word, and its parts.
+/// The key of all `groups` in one word, and its parts.
 ///
 /// # Errors
 /// The first group that cannot be numbered, and if there are too many together.
 pub(super) fn key_of_parts(
     arithmetic: &Arithmetic<'_>,
-    aggregation: &Aggregation,
+    groups: &[Arc<dyn PhysicalExpr>],
     dimensions: &[LoadedDimension],
-) -> Result<(WordKey, Vec<GroupValues>), NotFused> {
+) -> Result<(WordKey, Vec<KeyPart>), NotFused> {
     let (mut word, mut unit) = (Expr::Constant(0), 1_u64);
     let mut parts = Vec::new();
-    for group in &aggregation.groups {
+    for group in groups {
         let expr = arithmetic.lowered.over_universe(group)?;
         not_volatile(&expr)?;
         let numbered = numbered(arithmetic, &expr, dimensions)?;
         word = word + numbered.number * Expr::Constant(unit as i64);
-        parts.push(GroupValues::Digits(KeyPart {
+        parts.push(KeyPart {
             unit,
             count: numbered.count,
             values: numbered.values,
-        }));
+        });
         let words = unit.checked_mul(numbered.count);
         let Some(words) = words.filter(|words| *words <= MOST_WORDS) else {
             return NotFused::because("the groups have too many values together");
