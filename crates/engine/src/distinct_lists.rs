@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Column, HashSet, Result};
+use datafusion::common::{HashSet, Result};
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::expr::AggregateFunction;
