@@ -69,7 +69,8 @@ fn of_groups(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     };
     let mut of_groups: Vec<Expr> = Vec::new();
     let parts = aggregate.aggr_expr.iter();
-    let parts = parts.map(|expr| part(expr, values, &mut of_groups));
+    let same_order = (values, ordered(values, aggregate)?);
+    let parts = parts.map(|expr| part(expr, same_order, &mut of_groups));
     let Some(parts) = parts.collect::<Option<Vec<OfGroups<'_>>>>() else {
         return Ok(None);
     };
@@ -151,6 +152,19 @@ fn counted(expr: &Expr) -> Option<&Expr> {
     }
 }
 
+/// The texts that `values` are, without a cast: words of a dictionary are cast in an argument, but
+/// not in its order.
+fn ordered<'a>(values: &'a Expr, aggregate: &Aggregate) -> Result<&'a Expr> {
+    Ok(match values {
+        Expr::Cast(cast)
+            if cast.field.data_type().is_string() && is_text(&cast.expr, aggregate)? =>
+        {
+            &cast.expr
+        }
+        plain => plain,
+    })
+}
+
 fn is_text(values: &Expr, aggregate: &Aggregate) -> Result<bool> {
     let data_type = values.get_type(aggregate.input.schema())?;
     Ok(match data_type {
@@ -168,8 +182,12 @@ fn call(expr: &Expr) -> Option<&AggregateFunction> {
 }
 
 /// How an aggregate comes from groups by `values` and the aggregates in `of_groups`, to which its
-/// own is added; `None` if it does not.
-fn part<'a>(expr: &'a Expr, values: &Expr, of_groups: &mut Vec<Expr>) -> Option<OfGroups<'a>> {
+/// own is added; `None` if it does not. Those of `ordered` have the same order.
+fn part<'a>(
+    expr: &'a Expr,
+    (values, ordered): (&Expr, &Expr),
+    of_groups: &mut Vec<Expr>,
+) -> Option<OfGroups<'a>> {
     let function = call(expr)?;
     let params = &function.params;
     if params.filter.is_some() || params.null_treatment.is_some() {
@@ -188,7 +206,7 @@ fn part<'a>(expr: &'a Expr, values: &Expr, of_groups: &mut Vec<Expr>) -> Option<
         "string_agg" | "array_agg" if params.distinct => {
             let (first, more) = params.args.split_first()?;
             let is_constant = |arg: &Expr| matches!(arg, Expr::Literal(..));
-            let in_order = |by: &SortExpr| by.expr == *values;
+            let in_order = |by: &SortExpr| by.expr == *values || by.expr == *ordered;
             let fits = first == values
                 && more.iter().all(is_constant)
                 && params.order_by.iter().all(in_order);

@@ -1,7 +1,8 @@
 //! `LIKE` by a [`Pattern`].
 
 use super::pattern::Pattern;
-use arrow::array::RecordBatch;
+use super::prefix::Prefix;
+use arrow::array::{Array, BooleanArray, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::Result;
 use datafusion::logical_expr::{ColumnarValue, Operator};
@@ -16,7 +17,29 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct PatternLike {
     like: Arc<LikeExpr>,
-    pattern: Pattern,
+    pattern: Kind,
+}
+
+/// What a pattern asks for.
+#[derive(Debug)]
+enum Kind {
+    Texts(Pattern),
+    Begin(Prefix),
+}
+
+impl Kind {
+    fn of(like: &str) -> Option<Self> {
+        let prefix = Prefix::of(like).map(Kind::Begin);
+        prefix.or_else(|| Pattern::of(like).map(Kind::Texts))
+    }
+
+    /// `None` if DataFusion has to evaluate it.
+    fn evaluate(&self, strings: &dyn Array, negated: bool) -> Option<BooleanArray> {
+        match self {
+            Kind::Texts(pattern) => pattern.evaluate(strings, negated),
+            Kind::Begin(prefix) => prefix.evaluate(strings, negated),
+        }
+    }
 }
 
 impl PatternLike {
@@ -24,7 +47,7 @@ impl PatternLike {
     pub fn of(expr: &dyn PhysicalExpr) -> Option<Self> {
         let like = expr.downcast_ref::<LikeExpr>()?;
         let literal = like.pattern().downcast_ref::<Literal>()?;
-        let pattern = Pattern::of(literal.value().try_as_str()??)?;
+        let pattern = Kind::of(literal.value().try_as_str()??)?;
         if like.case_insensitive() {
             return None;
         }

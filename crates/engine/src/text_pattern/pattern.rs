@@ -68,8 +68,8 @@ impl Text {
 }
 
 impl Pattern {
-    /// `None` for all others: DataFusion is quick with `text%` and `%text`, and knows the rules for
-    /// `_` and for `\`.
+    /// `None` for all others: DataFusion is quick with `%text`, and knows the rules for `_` and for
+    /// `\`; for `text%` see [`super::prefix`].
     pub fn of(like: &str) -> Option<Self> {
         if like.contains(['_', '\\']) {
             return None;

@@ -32,7 +32,7 @@ impl Generator<'_> {
     }
 
     fn plain_aggregate(&mut self, scope: &Scope) -> Typed {
-        let choice = self.rng.weighted(&[2.0, 1.0, 4.0, 2.0, 2.0, 0.8, 0.3]);
+        let choice = self.rng.weighted(&[2.0, 1.0, 4.0, 2.0, 2.0, 0.8, 0.3, 0.3]);
         let numbers = [Kind::Int, Kind::Decimal, Kind::Float];
         match choice {
             2 | 4 | 6 if self.column_of(scope, &numbers).is_some() => {
@@ -90,6 +90,12 @@ impl Generator<'_> {
                 self.made("count(DISTINCT {})", vec![argument], Kind::Int)
                     .tamed()
             }
+            7 if self.column_of(scope, &[Kind::Text]).is_some() => {
+                let column = self.column_of(scope, &[Kind::Text]);
+                let column = column.unwrap_or_else(|| self.any_column(scope));
+                let form = "string_agg(DISTINCT {}, ',' ORDER BY {})";
+                self.made(form, vec![column.clone(), column], Kind::Text)
+            }
             _ => self.made("count(*)", Vec::new(), Kind::Int),
         }
     }
@@ -100,10 +106,22 @@ impl Generator<'_> {
         if exact.is_empty() {
             return self.any_column(scope);
         }
-        match self.rng.chance(22) {
-            true => self.value(&exact, 1),
-            false => self.any_column(&exact),
+        match self.rng.weighted(&[0.66, 0.2, 0.14]) {
+            0 => self.any_column(&exact),
+            1 => self.value(&exact, 1),
+            _ => self.branch(&exact),
         }
+    }
+
+    /// Which of some conditions holds, as a word.
+    fn branch(&mut self, scope: &Scope) -> Typed {
+        let conditions = [self.condition(scope, 0), self.condition(scope, 0)];
+        let form = self.rng.pick::<&str>(&[
+            "CASE WHEN {} THEN 'one' WHEN {} THEN 'two' ELSE 'other' END",
+            "CASE WHEN {} THEN 'one' WHEN {} THEN 'two' END",
+            "CASE WHEN {} THEN 'same' WHEN {} THEN NULL ELSE 'same' END",
+        ]);
+        self.made(form, conditions.into(), Kind::Text)
     }
 
     /// Adds groups and aggregates to `select`; returns the properties of its columns.

@@ -97,6 +97,15 @@ impl Generator<'_> {
         let function = self.window_function(scope, !unique.is_empty());
         let mut form = format!("{} OVER (", function.form);
         let mut args = function.args;
+        if function.framed && !function.needs_total && self.rng.chance(25) {
+            // Of whole partitions, without an order.
+            if self.rng.chance(80) {
+                form.push_str("PARTITION BY {}");
+                args.push(part);
+            }
+            form.push(')');
+            return self.made(&form, args, function.kind);
+        }
         if self.rng.chance(65) {
             form.push_str("PARTITION BY {} ");
             args.push(part);
