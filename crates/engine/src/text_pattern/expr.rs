@@ -17,27 +17,27 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct PatternLike {
     like: Arc<LikeExpr>,
-    pattern: Kind,
+    pattern: TextPattern,
 }
 
 /// What a pattern asks for.
 #[derive(Debug)]
-enum Kind {
+enum TextPattern {
     Texts(Pattern),
     Begin(Prefix),
 }
 
-impl Kind {
+impl TextPattern {
     fn of(like: &str) -> Option<Self> {
-        let prefix = Prefix::of(like).map(Kind::Begin);
-        prefix.or_else(|| Pattern::of(like).map(Kind::Texts))
+        let prefix = Prefix::of(like).map(TextPattern::Begin);
+        prefix.or_else(|| Pattern::of(like).map(TextPattern::Texts))
     }
 
     /// `None` if DataFusion has to evaluate it.
     fn evaluate(&self, strings: &dyn Array, negated: bool) -> Option<BooleanArray> {
         match self {
-            Kind::Texts(pattern) => pattern.evaluate(strings, negated),
-            Kind::Begin(prefix) => prefix.evaluate(strings, negated),
+            TextPattern::Texts(pattern) => pattern.evaluate(strings, negated),
+            TextPattern::Begin(prefix) => prefix.evaluate(strings, negated),
         }
     }
 }
@@ -47,7 +47,7 @@ impl PatternLike {
     pub fn of(expr: &dyn PhysicalExpr) -> Option<Self> {
         let like = expr.downcast_ref::<LikeExpr>()?;
         let literal = like.pattern().downcast_ref::<Literal>()?;
-        let pattern = Kind::of(literal.value().try_as_str()??)?;
+        let pattern = TextPattern::of(literal.value().try_as_str()??)?;
         if like.case_insensitive() {
             return None;
         }

@@ -37,8 +37,8 @@ impl Prefix {
         })
     }
 
-    /// Whether the strings of views begin with it, or do not if `negated`; NULL for NULL. `None` for
-    /// other arrays, in which DataFusion is quick.
+    /// Whether the strings of views begin with it, or do not if `negated`; NULL for NULL. `None`
+    /// for other arrays, in which DataFusion is quick.
     pub fn evaluate(&self, array: &dyn Array, negated: bool) -> Option<BooleanArray> {
         let strings = array.as_string_view_opt()?;
         let (views, buffers) = (strings.views(), strings.data_buffers());
