@@ -232,16 +232,21 @@ fn constants_of_branches(
         Some(None) => return Ok(None),
         other => other.flatten(),
     };
-    let Some(first) = constants.first().map(ScalarValue::data_type) else {
+    // Zeros of both signs are one group.
+    let data_type = constants.first().map(ScalarValue::data_type);
+    let Some(data_type) = data_type.filter(|data_type| !data_type.is_floating()) else {
         return Ok(None);
     };
     let numbers = CaseExpr::try_new(case.expr().cloned(), branches, other)?;
     let typed = arithmetic.typed(&(Arc::new(numbers) as _))?;
     let mut numbered = integers(arithmetic, typed)?;
     if let PartValues::Integers { low, nullable, .. } = numbered.values {
-        let null = nullable.then(|| ScalarValue::try_from(&first));
+        let Ok(unused) = usize::try_from(low) else {
+            return NotFused::because("a branch below the first one");
+        };
+        let null = nullable.then(|| ScalarValue::try_from(&data_type));
         let null = null.transpose()?;
-        let constants = constants.into_iter().skip(low.max(0) as usize);
+        let constants = constants.into_iter().skip(unused);
         let listed = ScalarValue::iter_to_array(null.into_iter().chain(constants))?;
         numbered.count = numbered.count.max(listed.len() as u64);
         numbered.values = PartValues::Listed(listed);

@@ -394,6 +394,8 @@ fn groups_by_several_keys_some_of_which_are_computed_are_those_of_sql() {
         );
         both.same_fused(&sql);
     }
+    // Zeros of both signs are one group.
+    both.same("select case when x > y then 0e0 else -0e0 end, g, count(*) from f group by 1, 2");
     for key in [
         "case when x > 0 then 'positive' else 'none' end, k",
         "x > y, k, case when y > 500 then 1 end",
