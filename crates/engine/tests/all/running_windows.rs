@@ -243,6 +243,12 @@ fn random_frames_by_value_give_the_same_values() {
     let mut numbers = Numbers::of_this_run();
     for (count, partitions) in [(0, 3), (1, 1), (900, 4), (30_000, 7), (30_000, 9_000)] {
         let both = Both::new().table("rows", &[rows(count, partitions, &mut numbers)]);
+        let ends = both.same(
+            "SELECT id, first_value(n) OVER w AS a, last_value(s) OVER w AS b, count(*) OVER w AS c FROM \
+             rows WINDOW w AS (PARTITION BY p ORDER BY id RANGE BETWEEN 9 PRECEDING AND 4 FOLLOWING)",
+        );
+        assert!(ends.rows.is_ok(), "{:?}", ends.rows);
+        assert!(ends.plan.contains("RunningWindowExec"), "{}", ends.plan);
         for _ in 0..16 {
             let partition = numbers.one_of(&PARTITIONS);
             let (order, frame) = frame_by_value(&mut numbers);
