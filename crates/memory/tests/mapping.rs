@@ -58,7 +58,10 @@ fn every_kind_is_mapped_as_asked_for_and_populated_only_then() {
         (of_file(true), "rw-s"),
         (of_file(false), "rw-p"),
     ] {
-        for populate in [false, true] {
+        // The kernel may take a page away between both, but not each time.
+        let mut more_tries = 0..4;
+        let mut todo = vec![true, false];
+        while let Some(populate) = todo.pop() {
             let request = request(what.clone(), populate);
             request.check(&machine()).unwrap();
             let (mapped, took) = request.timed_map().unwrap();
@@ -68,13 +71,11 @@ fn every_kind_is_mapped_as_asked_for_and_populated_only_then() {
             assert_eq!(areas[0].0, kind, "{}", request.describe());
             let resident_kib: u64 = areas.iter().map(|area| area.1).sum();
             if populate {
-                // The kernel may be moving some of the pages, which are absent meanwhile.
-                let least_kib = 8 * 1024 / 32 * 31;
-                assert!(
-                    resident_kib >= least_kib,
-                    "{} {areas:?}",
-                    request.describe()
-                );
+                if resident_kib < 8 * 1024 && more_tries.next().is_some() {
+                    todo.push(populate);
+                } else {
+                    assert!(resident_kib >= 8 * 1024, "{} {areas:?}", request.describe());
+                }
             } else if areas.len() == 1 && matches!(what, MapWhat::File { .. }) {
                 assert_eq!(resident_kib, 0, "{}", request.describe());
             }

@@ -160,6 +160,11 @@ mod tests {
         for count in [1, 2, 3, 64, 1000, 4097] {
             let permutation = Permutation::new(count, seed);
             let mut all: Vec<u64> = (0..count).map(|at| permutation.at(at)).collect();
+            let moved = all.iter().zip(0..).filter(|(to, at)| **to != *at).count();
+            assert!(
+                count < 1000 || moved as u64 > count * 9 / 10,
+                "{count} {moved}"
+            );
             all.sort_unstable();
             assert_eq!(all, (0..count).collect::<Vec<_>>(), "{count}");
         }

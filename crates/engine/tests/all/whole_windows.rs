@@ -43,7 +43,7 @@ fn random_windows_over_whole_partitions_give_the_same_values() {
     let (mut joined, mut asked) = (0, 0);
     for (count, partitions) in [(0, 3), (900, 4), (40_000, 7), (40_000, 15_000)] {
         let both = Both::new().table("rows", &[rows(count, partitions, &mut numbers)]);
-        for _ in 0..16 {
+        for _ in 0..if partitions == 7 { 40 } else { 16 } {
             let of_both = numbers.one_of(&PARTITIONS);
             let differ = numbers.below(2) == 0;
             let functions = ["a", "b"].map(|name| {
@@ -73,7 +73,7 @@ fn random_windows_over_whole_partitions_give_the_same_values() {
             joined += usize::from(is_joined && !ran.plan.contains("Window"));
         }
     }
-    assert!(3 * joined > asked, "{joined} of {asked} have no window");
+    assert!(2 * joined > asked, "{joined} of {asked} have no window");
 }
 
 /// Partitions of one row, of some and of more than a batch has, which begin and end anywhere in it.
