@@ -96,43 +96,32 @@ fn chain(top: &Window) -> (Vec<&Window>, &Arc<LogicalPlan>) {
 
 /// `input` joined with the groups of all windows over whole partitions of a table, below those that
 /// stay; `None` if all stay.
-fn joined(
-    windows: &[&Window],
+fn joined<'w>(
+    windows: &[&'w Window],
     input: &Arc<LogicalPlan>,
     name: impl Fn() -> String,
 ) -> Result<Option<LogicalPlan>> {
     let Some(table) = placed_table(input) else {
         return Ok(None);
     };
-    let mut sorted: Vec<&Window> = Vec::new();
-    let mut whole: Vec<Whole<'_>> = Vec::new();
-    for window in windows {
-        match Whole::of(window, input, &table)? {
-            Some(found) => whole.push(found),
-            None => sorted.push(window),
-        }
-    }
-    whole.retain(|of| {
-        let is_sorted = sorted.iter().any(|window| of.shares_sort(window));
-        if is_sorted {
-            sorted.push(of.window);
-        }
-        !is_sorted
-    });
-    if whole.is_empty() {
+    let of = |window: &&'w Window| Whole::of(window, input, &table);
+    let found = windows.iter().map(of).collect::<Result<Vec<_>>>()?;
+    let is_sorted = |whole: &Whole<'_>| {
+        let mut others = windows.iter().zip(&found);
+        others.any(|(window, found)| found.is_none() && whole.shares_sort(window))
+    };
+    let joins = found
+        .iter()
+        .map(|found| found.as_ref().filter(|whole| !is_sorted(whole)));
+    let joins: Vec<Option<&Whole<'_>>> = joins.collect();
+    if joins.iter().all(Option::is_none) {
         return Ok(None);
     }
-    // The planner has an order in mind, in which sorts follow each other.
-    sorted.sort_by_key(|window| {
-        windows
-            .iter()
-            .position(|other| std::ptr::eq(*other, *window))
-    });
     let mut plan = input.as_ref().clone();
-    for window in &whole {
-        plan = window.joined(plan, input, name())?;
+    for whole in joins.iter().flatten() {
+        plan = whole.joined(plan, input, name())?;
     }
-    for window in sorted {
+    for (window, _) in windows.iter().zip(joins).filter(|(_, join)| join.is_none()) {
         let window = Window::try_new(window.window_expr.clone(), Arc::new(plan))?;
         plan = LogicalPlan::Window(window);
     }
@@ -265,8 +254,8 @@ fn whole(expr: &Expr) -> Option<&WindowFunction> {
 /// Whether a frame without an order has all rows of the partition.
 fn is_all(frame: &WindowFrame) -> bool {
     let unbounded = |bound: &WindowFrameBound| match bound {
-        WindowFrameBound::Preceding(rows) | WindowFrameBound::Following(rows) => rows.is_null(),
         WindowFrameBound::CurrentRow => frame.units != WindowFrameUnits::Rows,
+        other => other.is_unbounded(),
     };
     unbounded(&frame.start_bound) && unbounded(&frame.end_bound)
 }

@@ -1,11 +1,11 @@
 //! The functions that take the place of DataFusion's.
 
-use super::ticks::{self, TimeCut, TimePart, cut, dates, parts};
+use super::ticks::{self, TimeCut, TimePart, cut, dates, parts, ticks_of};
 use arrow::array::ArrayRef;
 use arrow::compute::kernels::numeric::{add_wrapping, sub_wrapping};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::functions::datetime::{date_part, date_trunc};
 use datafusion::logical_expr::expr_fn::cast;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
@@ -194,13 +194,15 @@ impl Shift {
         else {
             return None;
         };
-        let (days, nanoseconds) = match self.op {
-            Operator::Minus => (by.days.checked_neg()?, by.nanoseconds.checked_neg()?),
-            _ => (by.days, by.nanoseconds),
+        let DataType::Timestamp(unit, _) = timestamps.data_type() else {
+            return None;
         };
-        (by.months == 0)
-            .then(|| ticks::later(timestamps, days, nanoseconds))
-            .flatten()
+        let ticks = ticks_of(*by, *unit)?;
+        let later_by = match self.op {
+            Operator::Minus => ticks.checked_neg()?,
+            _ => ticks,
+        };
+        ticks::later(timestamps, later_by)
     }
 }
 
@@ -211,10 +213,7 @@ impl ScalarUDFImpl for Shift {
 
     // As before, so that no other operator has to change.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        let [time, by] = args else {
-            return internal_err!("{} has two arguments", self.name);
-        };
-        let before = binary_expr(time.clone(), self.op, by.clone());
+        let before = binary_expr(args[0].clone(), self.op, args[1].clone());
         Ok(before.schema_name().to_string())
     }
 
@@ -223,10 +222,7 @@ impl ScalarUDFImpl for Shift {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        match types.first() {
-            Some(time) => Ok(time.clone()),
-            None => internal_err!("{} has two arguments", self.name),
-        }
+        Ok(types[0].clone())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
@@ -244,12 +240,9 @@ impl ScalarUDFImpl for Shift {
         if let Some(array) = self.computed(&args.args) {
             return Ok(ColumnarValue::Array(array));
         }
-        let [time, by] = &args.args[..] else {
-            return internal_err!("{} has two arguments", self.name);
-        };
         match self.op {
-            Operator::Minus => apply(time, by, sub_wrapping),
-            _ => apply(time, by, add_wrapping),
+            Operator::Minus => apply(&args.args[0], &args.args[1], sub_wrapping),
+            _ => apply(&args.args[0], &args.args[1], add_wrapping),
         }
     }
 }

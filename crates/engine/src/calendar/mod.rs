@@ -15,3 +15,4 @@ mod ticks;
 pub(crate) use constant::{constant_seconds, part_of};
 pub use functions::calendar_functions;
 pub(crate) use rule::CalendarFunctions;
+pub(crate) use ticks::ticks_of;

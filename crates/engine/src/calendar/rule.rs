@@ -86,6 +86,7 @@ impl CalendarFunctions {
             Expr::Literal(..) => None,
             arg => arg.get_type(schema).ok(),
         };
+        let has_date = |arg: &Expr| type_of(arg) == Some(DataType::Date32);
         let is_known = |arg: &Expr| matches!(type_of(arg), Some(DataType::Timestamp(_, None)));
         match expr {
             Expr::BinaryExpr(sum) if is_shift(&sum) && is_known(&sum.left) => {
@@ -105,10 +106,7 @@ impl CalendarFunctions {
             Expr::ScalarFunction(call) => {
                 let of = call.args.get(1);
                 let quick = match call.func.name() {
-                    "date_part" if of.is_some_and(|of| type_of(of) == Some(DataType::Date32)) => {
-                        &self.part
-                    }
-                    "date_part" if of.is_some_and(is_known) => &self.part,
+                    "date_part" if of.is_some_and(|of| is_known(of) || has_date(of)) => &self.part,
                     "date_trunc" if of.is_some_and(is_known) => &self.cut,
                     _ => return Transformed::no(Expr::ScalarFunction(call)),
                 };

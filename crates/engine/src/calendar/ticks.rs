@@ -5,10 +5,12 @@ use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, Date32Array, Int32Array, PrimitiveArray,
 };
 use arrow::datatypes::{
-    ArrowTimestampType, DataType, Date32Type, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    ArrowTimestampType, DataType, Date32Type, IntervalMonthDayNano, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType,
 };
 use std::sync::Arc;
+use tierloom_corrections::ticks_per_second;
 
 const SECONDS_A_DAY: i64 = 86_400;
 
@@ -144,23 +146,32 @@ fn iso_day_of_week(day: i32) -> i32 {
     (day + 3).rem_euclid(7) + 1
 }
 
-/// The timestamps `days` and `nanoseconds` later; `None` if DataFusion has to compute them.
-pub(super) fn later(timestamps: &dyn Array, days: i32, nanoseconds: i64) -> Option<ArrayRef> {
-    by_unit!(later_of(timestamps, (days, nanoseconds)))
+/// An interval without months in the ticks of timestamps without a time zone; `None` for other
+/// intervals, and those that are no whole ticks or leave 64 bits.
+pub(crate) fn ticks_of(by: IntervalMonthDayNano, unit: TimeUnit) -> Option<i64> {
+    let per_second = ticks_per_second(unit);
+    let per_tick = 1_000_000_000 / per_second;
+    let days = i64::from(by.days).checked_mul(SECONDS_A_DAY * per_second)?;
+    let ticks = days.checked_add(by.nanoseconds / per_tick)?;
+    (by.months == 0 && by.nanoseconds % per_tick == 0).then_some(ticks)
+}
+
+/// The timestamps so many ticks later; `None` if DataFusion has to compute them.
+pub(super) fn later(timestamps: &dyn Array, ticks: i64) -> Option<ArrayRef> {
+    by_unit!(later_of(timestamps, ticks))
 }
 
 fn later_of<T: ArrowTimestampType, const PER_SECOND: i64>(
     timestamps: &dyn Array,
-    (days, nanoseconds): (i32, i64),
+    by: i64,
 ) -> Option<ArrayRef> {
-    let per_tick = 1_000_000_000 / PER_SECOND;
-    let days = i64::from(days).checked_mul(SECONDS_A_DAY * PER_SECOND)?;
-    let by = days.checked_add(nanoseconds / per_tick)?;
     let array = known::<T, PER_SECOND>(timestamps, 0)?;
-    let reached = |v: &i64| v.checked_add(by).is_some();
-    let ends = [array.values().iter().min(), array.values().iter().max()];
-    let is_near = by.abs() <= MOST_DAYS.saturating_mul(SECONDS_A_DAY * PER_SECOND);
-    if nanoseconds % per_tick != 0 || !is_near || !ends.iter().flatten().all(|v| reached(v)) {
+    let most = MOST_DAYS.saturating_mul(SECONDS_A_DAY * PER_SECOND);
+    let is_near = by.unsigned_abs() <= most.unsigned_abs();
+    let values = array.values().iter();
+    let farthest = if by < 0 { values.min() } else { values.max() };
+    let is_reached = farthest.is_none_or(|v| v.checked_add(by).is_some());
+    if !is_near || !is_reached {
         return None;
     }
     let later: PrimitiveArray<T> = array.unary(|v| v.wrapping_add(by));

@@ -1,8 +1,9 @@
 //! Frames of rows whose sort key is so much less or more than that of the current row.
 
+use crate::calendar::ticks_of;
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, TimeUnit};
+use arrow::compute::{SortOptions, cast};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
 use datafusion::physical_expr::PhysicalSortExpr;
@@ -12,14 +13,9 @@ use tierloom_kernels::words::{float, rank, word};
 /// The place of a NULL in the order of keys, at the begin or at the end.
 const NULLS: [i128; 2] = [i128::MIN, i128::MAX];
 
-/// Nanoseconds of a day.
-const DAY: i64 = 86_400_000_000_000;
-
 /// The rows of a frame by the only key of the order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ValueFrame {
-    is_descending: bool,
-    nulls_first: bool,
     from: Distance,
     to: Distance,
 }
@@ -88,12 +84,7 @@ impl ValueFrame {
         let [Some(from), Some(to)] = bounds else {
             return Ok(None);
         };
-        Ok(known.then_some(ValueFrame {
-            is_descending: by.options.descending,
-            nulls_first: by.options.nulls_first,
-            from,
-            to,
-        }))
+        Ok(known.then_some(ValueFrame { from, to }))
     }
 
     /// Whether no frame ends after the last peer of its row.
@@ -101,45 +92,6 @@ impl ValueFrame {
         match self.to {
             Distance::Whole(distance) => distance <= 0,
             Distance::Float(distance) => distance <= 0.0,
-        }
-    }
-
-    /// The places of keys, which grow from row to row in each partition.
-    ///
-    /// # Errors
-    /// Arrow's, of casts.
-    pub fn places(&self, keys: &ArrayRef) -> Result<Vec<i128>> {
-        let null = NULLS[usize::from(!self.nulls_first)];
-        Ok(match keys.data_type() {
-            DataType::Float64 => {
-                let place = |value: f64| match (value.is_nan(), self.is_descending) {
-                    (true, false) => i64::MAX.into(),
-                    (true, true) => i64::MIN.into(),
-                    // A sum with 0 has no -0.0.
-                    (false, false) => rank(word(value + 0.0)).into(),
-                    (false, true) => rank(word(-value + 0.0)).into(),
-                };
-                let keys = keys.as_primitive::<Float64Type>().iter();
-                keys.map(|key| key.map_or(null, place)).collect()
-            }
-            DataType::Decimal128(..) => {
-                let keys = keys.as_primitive::<Decimal128Type>().iter();
-                keys.map(|key| key.map_or(null, |key| self.whole(key)))
-                    .collect()
-            }
-            _ => {
-                let keys = cast(keys, &DataType::Int64)?;
-                let keys = keys.as_primitive::<Int64Type>().iter();
-                keys.map(|key| key.map_or(null, |key| self.whole(key.into())))
-                    .collect()
-            }
-        })
-    }
-
-    fn whole(&self, key: i128) -> i128 {
-        match self.is_descending {
-            true => -key,
-            false => key,
         }
     }
 
@@ -175,6 +127,38 @@ impl ValueFrame {
     }
 }
 
+/// The places of keys, which grow from row to row in each partition.
+///
+/// # Errors
+/// Arrow's, of casts.
+pub(super) fn places(keys: &ArrayRef, order: SortOptions) -> Result<Vec<i128>> {
+    let null = NULLS[usize::from(!order.nulls_first)];
+    let whole = |key: i128| if order.descending { -key } else { key };
+    Ok(match keys.data_type() {
+        DataType::Float64 => {
+            let place = |value: f64| match (value.is_nan(), order.descending) {
+                (true, false) => i64::MAX.into(),
+                (true, true) => i64::MIN.into(),
+                // A sum with 0 has no -0.0.
+                (false, false) => rank(word(value + 0.0)).into(),
+                (false, true) => rank(word(-value + 0.0)).into(),
+            };
+            let keys = keys.as_primitive::<Float64Type>().iter();
+            keys.map(|key| key.map_or(null, place)).collect()
+        }
+        DataType::Decimal128(..) => {
+            let keys = keys.as_primitive::<Decimal128Type>().iter();
+            keys.map(|key| key.map_or(null, whole)).collect()
+        }
+        _ => {
+            let keys = cast(keys, &DataType::Int64)?;
+            let keys = keys.as_primitive::<Int64Type>().iter();
+            keys.map(|key| key.map_or(null, |key| whole(key.into())))
+                .collect()
+        }
+    })
+}
+
 /// The distance of a bound in the units of the key.
 fn distance(by: &ScalarValue, key: &DataType) -> Option<Distance> {
     if by.is_null() {
@@ -187,17 +171,9 @@ fn distance(by: &ScalarValue, key: &DataType) -> Option<Distance> {
         }
         (DataType::Timestamp(unit, zone), ScalarValue::IntervalMonthDayNano(Some(by))) => {
             // A day is longer or shorter where clocks change.
-            let is_exact = by.months == 0 && (by.days == 0 || zone.is_none());
-            let days = i64::from(by.days).checked_mul(DAY)?;
-            let nanoseconds = days.checked_add(by.nanoseconds)?;
-            let unit = match unit {
-                TimeUnit::Second => 1_000_000_000,
-                TimeUnit::Millisecond => 1_000_000,
-                TimeUnit::Microsecond => 1_000,
-                TimeUnit::Nanosecond => 1,
-            };
-            let fits = is_exact && nanoseconds % unit == 0;
-            fits.then(|| Distance::Whole((nanoseconds / unit).into()))
+            let is_exact = by.days == 0 || zone.is_none();
+            let ticks = ticks_of(*by, *unit).filter(|_| is_exact)?;
+            Some(Distance::Whole(ticks.into()))
         }
         (key, by) if by.data_type() != *key => None,
         (DataType::Float64, ScalarValue::Float64(Some(by))) => {

@@ -1,9 +1,10 @@
 //! The physical operator of running windows.
 
+use super::by_value::places;
 use super::function::Function;
 use super::kinds::PeerGroups;
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::{concat, concat_batches, partition};
+use arrow::compute::{SortOptions, concat, concat_batches, partition};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -82,10 +83,10 @@ impl RunningWindowExec {
 }
 
 /// The input of an operator and its functions.
-type Parts<'a> = (&'a Arc<dyn ExecutionPlan>, &'a [Arc<dyn WindowExpr>]);
+pub(super) type Parts<'a> = (&'a Arc<dyn ExecutionPlan>, &'a [Arc<dyn WindowExpr>]);
 
 /// The parts of an operator of DataFusion over sorted partitions; `None` for other operators.
-fn sorted(window: &Arc<dyn ExecutionPlan>) -> Option<Parts<'_>> {
+pub(super) fn sorted(window: &Arc<dyn ExecutionPlan>) -> Option<Parts<'_>> {
     if let Some(bounded) = window.downcast_ref::<BoundedWindowAggExec>() {
         let is_sorted = bounded.input_order_mode == InputOrderMode::Sorted;
         return (is_sorted && bounded.state_observer().is_none())
@@ -152,6 +153,12 @@ impl ExecutionPlan for RunningWindowExec {
             functions: self.functions.clone(),
             keys: keys(expressions).cloned().collect(),
             partitions,
+            by_value: self
+                .functions
+                .iter()
+                .any(Function::by_value)
+                .then(|| window?.order_by().first().map(|by| by.options))
+                .flatten(),
             waiting: Vec::new(),
             kept_back: 0,
             last: None,
@@ -194,6 +201,8 @@ struct Running {
     keys: Vec<Arc<dyn PhysicalExpr>>,
     /// How many of the keys are those of partitions.
     partitions: usize,
+    /// The order of the key, if a function has frames by value.
+    by_value: Option<SortOptions>,
     /// Rows that came since: first those whose last peer, or another row that they need, had not
     /// come yet.
     waiting: Vec<RecordBatch>,
@@ -223,12 +232,15 @@ impl Running {
         self.waiting.clear();
         let rows = batch.num_rows();
         let keys = evaluate_expressions_to_arrays(&self.keys, &batch)?;
-        let order = &keys[self.partitions..];
+        let places = match self.by_value {
+            Some(order) => places(&keys[self.partitions], order)?,
+            None => Vec::new(),
+        };
         let mut peers = ranges(&keys, rows)?;
         let partitions = ranges(&keys[..self.partitions], rows)?;
         let done = match is_last {
             true => rows,
-            false => self.complete(&peers, order, &partitions)?,
+            false => self.complete(&peers, &places, &partitions),
         };
         self.kept_back = rows - done;
         if done < rows {
@@ -257,7 +269,7 @@ impl Running {
             peers: &peers,
             begins: &begins,
             continues,
-            order,
+            places: &places,
             partitions: &partitions,
             same_partition,
         };
@@ -277,22 +289,21 @@ impl Running {
     fn complete(
         &self,
         peers: &[Range<usize>],
-        order: &[ArrayRef],
+        places: &[i128],
         partitions: &[Range<usize>],
-    ) -> Result<usize> {
+    ) -> usize {
         let Some(last) = partitions.last() else {
-            return Ok(0);
+            return 0;
         };
-        let mut done = last.end;
-        for function in &self.functions {
-            done = done.min(function.complete(order, last, last.end)?);
-        }
+        let complete = |function: &Function| function.complete(places, last);
+        let done = self.functions.iter().map(complete).min();
+        let done = done.unwrap_or(last.end);
         if !self.functions.iter().any(|function| function.by_peers) {
-            return Ok(done);
+            return done;
         }
         let open = peers.partition_point(|peers| peers.end <= done);
         let open = peers.get(open).or(peers.last());
-        Ok(open.map_or(0, |peers| peers.start))
+        open.map_or(0, |peers| peers.start)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::by_value::ValueFrame;
 use super::kinds::{PeerGroups, Wide, WindowKind};
-use super::sliding::{FrameSpan, Frames, MAX_ROWS, RowFrame, Sliding};
+use super::sliding::{FrameSpan, MAX_ROWS, RowFrame, Sliding};
 use super::totals::{floats_of, leaves_range, whole_of};
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray,
@@ -88,15 +88,13 @@ impl Function {
         let Some((aggregate, is_sliding)) = aggregate(window) else {
             return Ok(None);
         };
-        let sliding = match is_sliding {
-            true => span(window, schema)?.map(Sliding::new),
-            false => None,
+        let sliding = match (is_sliding, span(window, schema)?) {
+            (true, None) => return Ok(None),
+            (true, Some(span)) => Some(Sliding::new(span)),
+            (false, _) => None,
         };
-        let by_peers = match &sliding {
-            Some(sliding) => Some(sliding.by_peers()),
-            None if is_sliding => None,
-            None => runs_by_peers(window.get_window_frame()),
-        };
+        let runs = || runs_by_peers(window.get_window_frame());
+        let by_peers = sliding.as_ref().map_or_else(runs, |s| Some(s.by_value()));
         let Some(by_peers) = by_peers else {
             return Ok(None);
         };
@@ -135,18 +133,20 @@ impl Function {
         }))
     }
 
-    /// How many of `rows` rows have all that their values are made of, if others may follow.
+    /// How many rows have all that their values are made of, if others may follow.
     ///
-    /// `order` are the keys of the order, and `last` is the last partition.
-    ///
-    /// # Errors
-    /// Arrow's, of keys.
-    pub fn complete(&self, order: &[ArrayRef], last: &Range<usize>, rows: usize) -> Result<usize> {
+    /// `places` are those of the keys, and the rows end with those of the `last` partition.
+    pub fn complete(&self, places: &[i128], last: &Range<usize>) -> usize {
         match (self.kind, &self.sliding) {
-            (WindowKind::Lead(ahead), _) => Ok(rows.saturating_sub(ahead)),
-            (_, Some(sliding)) => sliding.complete(order, last, rows),
-            (_, None) => Ok(rows),
+            (WindowKind::Lead(ahead), _) => last.end.saturating_sub(ahead),
+            (_, Some(sliding)) => sliding.complete(places, last),
+            (_, None) => last.end,
         }
+    }
+
+    /// Whether it has frames by value.
+    pub fn by_value(&self) -> bool {
+        self.sliding.as_ref().is_some_and(Sliding::by_value)
     }
 
     /// The rows before the next batch that it keeps.
@@ -170,14 +170,15 @@ impl Function {
         let Some(argument) = argument.transpose()? else {
             return Ok(self.numbers(groups));
         };
+        if let (WindowKind::First | WindowKind::Last, Some(sliding)) =
+            (self.kind, &mut self.sliding)
+        {
+            let frames = sliding.next(&argument, groups)?;
+            return frames.ends(self.kind == WindowKind::First);
+        }
         match (self.kind, argument.data_type().clone()) {
             (WindowKind::Lag(back), _) => self.lags(back, argument, groups),
             (WindowKind::Lead(further), _) => leads(further, &argument, groups),
-            (kind @ (WindowKind::First | WindowKind::Last), _) if self.sliding.is_some() => {
-                let frames = self.sliding.as_mut().map(|s| s.next(&argument, groups));
-                let ends = |frames: Frames| frames.ends(kind == WindowKind::First);
-                frames.transpose()?.map_or(Ok(argument), ends)
-            }
             (WindowKind::First, _) => self.firsts(argument, groups),
             (WindowKind::Last, _) if self.by_peers => last_peers(&argument, groups),
             (WindowKind::Last, _) => Ok(argument),
@@ -394,7 +395,7 @@ fn of_rows(
                 _ => WindowKind::Last,
             };
             match sliding {
-                Some(sliding) => Some((kind, sliding.by_peers())),
+                Some(sliding) => Some((kind, sliding.by_value())),
                 None => Some((kind, runs()? && kind == WindowKind::Last)),
             }
         }

@@ -1,6 +1,5 @@
 //! What window functions compute, and the rows that they are asked for.
 
-use arrow::array::ArrayRef;
 use std::ops::Range;
 
 /// What a function computes.
@@ -32,8 +31,8 @@ pub(super) struct PeerGroups<'a> {
     pub begins: &'a [bool],
     /// Whether the first rows are peers of the last row of the batch before.
     pub continues: bool,
-    /// The keys of the order of all rows of the batch.
-    pub order: &'a [ArrayRef],
+    /// The places of the keys of all rows of the batch, if a function has frames by value.
+    pub places: &'a [i128],
     /// The partitions of all rows of the batch.
     pub partitions: &'a [Range<usize>],
     /// Whether the first partition has rows in the batch before.

@@ -115,22 +115,18 @@ impl Sliding {
         self.before.as_ref().map_or(0, |before| before.len())
     }
 
-    /// How many of `rows` rows have complete frames if others may follow.
-    ///
-    /// # Errors
-    /// Arrow's, of keys.
-    pub fn complete(&self, order: &[ArrayRef], last: &Range<usize>, rows: usize) -> Result<usize> {
-        match (self.span, order) {
-            (FrameSpan::Rows(span), _) => Ok(rows.saturating_sub(span.ahead())),
-            (FrameSpan::Values(span), [key]) if !span.ends_with_peers() => {
-                Ok(span.first_open(&span.places(key)?, last))
-            }
-            (FrameSpan::Values(_), _) => Ok(rows),
+    /// How many rows up to the end of the `last` partition have complete frames if others may
+    /// follow.
+    pub fn complete(&self, places: &[i128], last: &Range<usize>) -> usize {
+        match self.span {
+            FrameSpan::Rows(span) => last.end.saturating_sub(span.ahead()),
+            FrameSpan::Values(span) if span.ends_with_peers() => last.end,
+            FrameSpan::Values(span) => span.first_open(places, last),
         }
     }
 
-    /// Whether rows have to come with all their peers.
-    pub fn by_peers(&self) -> bool {
+    /// Whether frames are by value, for which rows have to come with all their peers.
+    pub fn by_value(&self) -> bool {
         matches!(self.span, FrameSpan::Values(_))
     }
 
@@ -148,8 +144,8 @@ impl Sliding {
             None => Arc::clone(argument),
         };
         let mut places = std::mem::take(&mut self.places_before);
-        if let (FrameSpan::Values(span), [key]) = (self.span, groups.order) {
-            places.extend(span.places(key)?);
+        if self.by_value() {
+            places.extend(groups.places);
         }
         let earlier = values.len() - argument.len();
         let shifted = groups.partitions.iter().enumerate();
@@ -191,7 +187,7 @@ impl Sliding {
                 }
             };
             self.before = Some(frames.values.slice(from, next - from));
-            if let FrameSpan::Values(_) = self.span {
+            if self.by_value() {
                 self.places_before = frames.places[from..next].to_vec();
             }
         }
@@ -238,13 +234,12 @@ impl Frames {
         let mut sources: Vec<u32> = Vec::with_capacity(self.rows.len());
         let mut exist = BooleanBufferBuilder::new(self.rows.len());
         self.each(|frame, _| {
-            let source = if first {
-                frame.start
-            } else {
-                frame.end.wrapping_sub(1)
-            };
             exist.append(!frame.is_empty());
-            sources.push(if frame.is_empty() { 0 } else { source as u32 });
+            sources.push(match frame.is_empty() {
+                true => 0,
+                false if first => frame.start as u32,
+                false => frame.end as u32 - 1,
+            });
         });
         let exist = NullBuffer::from(exist.finish());
         let exist = (exist.null_count() > 0).then_some(exist);

@@ -1,12 +1,12 @@
 //! The physical operator of windows over whole partitions.
 
-use super::exec::{goes_on, ranges};
+use super::exec::{goes_on, ranges, sorted};
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::{concat, take};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{EmitTo, GroupsAccumulator, WindowFrameBound};
+use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::OrderingRequirements;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::window::{PlainAggregateWindowExpr, WindowExpr};
@@ -14,7 +14,6 @@ use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr};
 use futures::{StreamExt, TryStreamExt};
 use std::fmt;
@@ -27,7 +26,7 @@ use std::sync::Arc;
 /// are groups of one accumulator, and rows are kept until their partition ends.
 #[derive(Debug)]
 pub(crate) struct WholeWindowExec {
-    /// The replaced `WindowAggExec`, which answers the planner's questions.
+    /// The replaced operator, which answers the planner's questions.
     window: Arc<dyn ExecutionPlan>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -38,20 +37,16 @@ impl WholeWindowExec {
     /// # Errors
     /// DataFusion's, from the types of expressions.
     pub(super) fn of(window: &Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
-        let Some(plain) = window.downcast_ref::<WindowAggExec>() else {
+        let Some((input, expressions)) = sorted(window) else {
             return Ok(None);
         };
-        let schema = plain.input().schema();
-        for key in partitions(plain.window_expr()) {
+        let schema = input.schema();
+        for key in partitions(expressions) {
             if key.data_type(&schema)?.is_nested() {
                 return Ok(None);
             }
         }
-        let sorted_by = plain.partition_by_sort_keys()?.len();
-        if sorted_by < partitions(plain.window_expr()).len() {
-            return Ok(None);
-        }
-        for expr in plain.window_expr() {
+        for expr in expressions {
             let Some(aggregate) = aggregate(expr) else {
                 return Ok(None);
             };
@@ -68,8 +63,7 @@ impl WholeWindowExec {
 
     /// The window functions.
     pub(crate) fn window_expr(&self) -> &[Arc<dyn WindowExpr>] {
-        let plain = self.window.downcast_ref::<WindowAggExec>();
-        plain.map_or(&[], |plain| plain.window_expr())
+        sorted(&self.window).map_or(&[], |(_, expressions)| expressions)
     }
 
     fn remade(&self, window: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -91,12 +85,8 @@ fn partitions(windows: &[Arc<dyn WindowExpr>]) -> &[Arc<dyn PhysicalExpr>] {
 
 /// The aggregate of a window over whole partitions, if it can be computed for many at once.
 fn aggregate(window: &Arc<dyn WindowExpr>) -> Option<&AggregateFunctionExpr> {
-    let unbounded = |bound: &WindowFrameBound| match bound {
-        WindowFrameBound::Preceding(rows) | WindowFrameBound::Following(rows) => rows.is_null(),
-        WindowFrameBound::CurrentRow => false,
-    };
     let frame = window.get_window_frame();
-    let is_whole = unbounded(&frame.start_bound) && unbounded(&frame.end_bound);
+    let is_whole = frame.start_bound.is_unbounded() && frame.end_bound.is_unbounded();
     let plain = window.as_any().downcast_ref::<PlainAggregateWindowExpr>()?;
     let aggregate = plain.get_aggregate_expr();
     let is_plain = aggregate.order_bys().is_empty() && !super::function::has_filter(window);
@@ -137,13 +127,12 @@ impl ExecutionPlan for WholeWindowExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let children = self.window.children();
-        let [input] = children[..] else {
-            return internal_err!("{} without its input", self.name());
+        let Some((input, expressions)) = sorted(&self.window) else {
+            return internal_err!("{} without its window", self.name());
         };
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
         let input = input.execute(partition, context)?;
-        let aggregates = self.window_expr().iter().filter_map(aggregate);
+        let aggregates = expressions.iter().filter_map(aggregate);
         let totals = aggregates.map(|aggregate| {
             Ok(PartitionTotals {
                 arguments: aggregate.expressions(),
@@ -153,7 +142,7 @@ impl ExecutionPlan for WholeWindowExec {
         });
         let mut whole = WholeRun {
             schema: self.schema(),
-            keys: partitions(self.window_expr()).to_vec(),
+            keys: partitions(expressions).to_vec(),
             totals: totals.collect::<Result<_>>()?,
             open: 0,
             kept: Vec::new(),

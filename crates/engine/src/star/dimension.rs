@@ -97,10 +97,30 @@ impl LoadedDimension {
         let arrays = exprs.iter().map(|e| self.evaluate(e));
         let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
         let found = distinct(&arrays)?;
-        let pairs = self.codes.iter().zip(&found.ordinals);
-        let pairs = pairs.filter_map(|(code, ordinal)| Some(((*code)? as usize, *ordinal)));
+        let pairs = self.by_code(&found.ordinals);
         let map = GroupMap::from_pairs(self.keys.codes() as usize, found.count as u64, pairs);
         Ok((map, found.values))
+    }
+
+    /// A number for each value of an expression, by fact code, and the value of each number.
+    ///
+    /// # Errors
+    /// Errors of evaluating the expression.
+    pub fn numbers(
+        &self,
+        expr: &Arc<dyn PhysicalExpr>,
+    ) -> Result<(CodeValues, ArrayRef), NotFused> {
+        let mut found = distinct(&[self.evaluate(expr)?])?;
+        let pairs = self.by_code(&found.ordinals);
+        let pairs = pairs.map(|(code, ordinal)| (code, i64::from(ordinal)));
+        let numbers = CodeValues::from_pairs(self.keys.codes() as usize, pairs);
+        Ok((numbers, found.values.swap_remove(0)))
+    }
+
+    /// What each row has, by its fact code if there is one.
+    fn by_code<T: Copy>(&self, of_rows: &[T]) -> impl Iterator<Item = (usize, T)> + Clone {
+        let pairs = self.codes.iter().zip(of_rows);
+        pairs.filter_map(|(code, of_row)| Some(((*code)? as usize, *of_row)))
     }
 
     /// The value of an integer expression over this dimension's rows, for each fact code, and the
@@ -117,9 +137,7 @@ impl LoadedDimension {
             None => with_nulls(&array)?,
             Some(floats) => (bits_of_floats(floats), valid_rows(&array)),
         };
-        let pairs = self.codes.iter().zip(&values);
-        let pairs = pairs.filter_map(|(code, value)| Some(((*code)? as usize, *value)));
-        let by_code = CodeValues::from_pairs(self.keys.codes() as usize, pairs);
+        let by_code = CodeValues::from_pairs(self.keys.codes() as usize, self.by_code(&values));
         let valid = valid.map(|rows| {
             let mut valid = CodeSet::new(self.keys.codes());
             let codes = self.codes.iter().enumerate();

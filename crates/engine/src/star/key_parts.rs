@@ -18,7 +18,7 @@ use datafusion::physical_expr::expressions::{CaseExpr, Column, Literal};
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
-use tierloom_star::{CodeValues, Expr, GroupMap, WordKey};
+use tierloom_star::{CodeValues, Expr, WordKey};
 
 /// Most words of all parts together.
 const MOST_WORDS: u64 = 1 << 62;
@@ -126,8 +126,8 @@ fn numbered(
             let nothing = new_empty_array(&expr.data_type(&lowered.universe)?);
             return Ok(by_code(column, CodeValues::from_iter([]), nothing));
         };
-        let (map, mut values) = loaded.groups(&[over_dimension(lowered, *first, expr)?])?;
-        return Ok(by_code(column, numbers_of(&map), values.swap_remove(0)));
+        let (numbers, values) = loaded.numbers(&over_dimension(lowered, *first, expr)?)?;
+        return Ok(by_code(column, numbers, values));
     }
     if let [column] = columns[..] {
         let has_codes = !placed_column(lowered, column).has_words();
@@ -157,15 +157,6 @@ fn by_code(column: usize, values: CodeValues, listed: ArrayRef) -> Numbered {
         number: Expr::Mapped { column, values },
         count: listed.len().max(1) as u64,
         values: PartValues::Listed(listed),
-    }
-}
-
-fn numbers_of(map: &GroupMap) -> CodeValues {
-    match map {
-        GroupMap::Code => CodeValues::from_iter([]),
-        GroupMap::Bytes(map) => map.iter().map(|number| i64::from(*number)).collect(),
-        GroupMap::Halves(map) => map.iter().map(|number| i64::from(*number)).collect(),
-        GroupMap::Words(map) => map.iter().map(|number| i64::from(*number)).collect(),
     }
 }
 
