@@ -4,7 +4,7 @@ use crate::anti_joins::AntiJoinsByNulls;
 use crate::calendar::CalendarFunctions;
 use crate::constant_keys::ConstantKeys;
 use crate::distinct_lists::DistinctLists;
-use crate::join_order::{JoinOrder, JoinOrderOptions};
+use crate::join_order::{EarlyCounts, JoinOrder, JoinOrderOptions};
 use crate::key_types::KeyTypes;
 use crate::outer_joins::OuterJoinsByKeys;
 use crate::semi_joins::SemiJoinsDown;
@@ -32,6 +32,9 @@ pub(crate) fn rules(tuned: Option<&JoinOrderOptions>) -> Vec<Arc<dyn OptimizerRu
         after("push_down_filter", Arc::new(StarJoinOrder));
         let order = JoinOrder::new(join_order.clone());
         after("push_down_filter", Arc::new(order));
+        // Before that, because it looks at the tables themselves.
+        let counts = EarlyCounts::new(join_order.clone());
+        after("push_down_filter", Arc::new(counts));
         after(ShiftedSums::AFTER, Arc::new(ShiftedSums));
         after(ConstantKeys::AFTER, Arc::new(ConstantKeys));
         after(AntiJoinsByNulls::AFTER, Arc::new(AntiJoinsByNulls));

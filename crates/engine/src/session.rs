@@ -24,6 +24,7 @@ use crate::star::{self, EarlyStarJoins, LaterRules, StarJoinRule};
 use crate::system_table::SystemTable;
 use crate::table::PlacedTable;
 use crate::task::task_context;
+use crate::text_length::character_length;
 use crate::wait::stopped;
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -541,6 +542,8 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     if options.tuned {
         let functions = builder.aggregate_functions().get_or_insert_default();
         functions.push(checked_sum());
+        let functions = builder.scalar_functions().get_or_insert_default();
+        functions.push(character_length());
         let physical = builder.physical_optimizers().get_or_insert_default();
         quick_rules::replace(&mut physical.rules, options.estimated);
     }

@@ -1,15 +1,14 @@
 //! A tree of inner joins as a graph: what is joined, and the conditions between.
 
-use crate::star_order::owner;
-use datafusion::common::{NullEquality, Result};
+use super::classes::{Classes, Equal, Set};
+use crate::star_order::{owner, placed_table};
+use datafusion::common::{DFSchema, NullEquality, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     BinaryExpr, Expr, Join, JoinConstraint, JoinType, LogicalPlan, Operator,
 };
+use std::collections::HashSet;
 use std::sync::Arc;
-
-/// A set of leaves, one bit for each.
-pub(super) type Set = u32;
 
 /// Number of leaves above which a tree is left as it is.
 const MOST_LEAVES: usize = 24;
@@ -51,8 +50,23 @@ pub(super) struct Condition {
     pub expr: Expr,
     /// The leaves that it reads.
     pub set: Set,
-    /// For an equality between two leaves: each leaf and its side of the equality.
-    pub equality: Option<[(usize, Expr); 2]>,
+    /// For an equality between two leaves.
+    pub equality: Option<Equality>,
+}
+
+/// An equality between two leaves.
+pub(super) struct Equality {
+    /// Each leaf and its side of the equality.
+    pub sides: [(usize, Expr); 2],
+    /// Number of the class of sides that are equal to each other.
+    pub class: usize,
+}
+
+impl Equality {
+    fn set(&self) -> Set {
+        let [(one, _), (other, _)] = &self.sides;
+        1 << one | 1 << other
+    }
 }
 
 /// The leaves and conditions of a tree of inner joins.
@@ -65,38 +79,84 @@ pub(super) struct JoinGraph {
 
 impl JoinGraph {
     /// The graph of the tree whose root is `plan`; `None` if it cannot be ordered in another way.
-    pub fn of(plan: &LogicalPlan) -> Option<JoinGraph> {
-        let (mut leaves, mut exprs) = (Vec::new(), Vec::new());
-        let present = flattened(&Arc::new(plan.clone()), &mut leaves, &mut exprs)?;
-        // With two leaves there is only one order.
-        if leaves.len() < 3 || leaves.len() > MOST_LEAVES {
+    ///
+    /// Adds the schemas of its joins to `seen`.
+    pub fn of(plan: &LogicalPlan, seen: &mut HashSet<*const DFSchema>) -> Option<JoinGraph> {
+        let mut tree = Tree {
+            leaves: Vec::new(),
+            exprs: Vec::new(),
+            joins: Vec::new(),
+        };
+        let present = tree.flatten(&Arc::new(plan.clone()))?;
+        let Tree {
+            leaves,
+            exprs,
+            joins,
+        } = tree;
+        if leaves.len() > MOST_LEAVES {
             return None;
         }
         let conditions = exprs.into_iter().map(|expr| condition(expr, &leaves));
+        let mut conditions = conditions.collect::<Option<Vec<_>>>()?;
+        let mut classes = Classes::default();
+        let mut equalities: Vec<_> = conditions
+            .iter_mut()
+            .flat_map(|c| &mut c.equality)
+            .collect();
+        for equality in &equalities {
+            classes.join(&equality.sides);
+        }
+        for equality in &mut equalities {
+            equality.class = classes.of(&equality.sides[0]);
+        }
+        seen.extend(joins);
         Some(JoinGraph {
-            conditions: conditions.collect::<Option<Vec<_>>>()?,
+            conditions,
             leaves,
             present,
         })
     }
 
+    /// Whether the rows of each leaf are those of a table.
+    pub fn has_tables_only(&self) -> bool {
+        self.leaves.iter().all(|leaf| placed_table(leaf).is_some())
+    }
+
+    pub fn equalities(&self) -> impl Iterator<Item = &Equality> {
+        self.conditions.iter().filter_map(|c| c.equality.as_ref())
+    }
+
     /// Whether equalities join some leaves in a ring, so that a join can have two conditions and
     /// few rows, or one of them and many.
     pub fn has_ring(&self) -> bool {
-        let equalities = self.conditions.iter().filter(|c| c.equality.is_some());
-        let mut pairs: Vec<Set> = equalities.map(|c| c.set).collect();
+        let mut equal = Equal::default();
+        let own = self
+            .equalities()
+            .filter(|e| equal.connect(e.class, e.set()));
+        let mut pairs: Vec<Set> = own.map(Equality::set).collect();
         pairs.sort_unstable();
         pairs.dedup();
         pairs.len() >= self.leaves.len()
     }
 
-    /// Whether a condition joins `one` and `other`.
+    /// Whether some equalities follow from others.
+    pub fn repeats_itself(&self) -> bool {
+        let mut equal = Equal::default();
+        !self.equalities().all(|e| equal.connect(e.class, e.set()))
+    }
+
+    /// The leaves that equalities join with `leaf`.
+    pub fn neighbours(&self, leaf: usize) -> Set {
+        let own = self.equalities().map(Equality::set);
+        let own = own.filter(|set| set >> leaf & 1 == 1);
+        own.fold(0, |all, set| all | set) & !(1 << leaf)
+    }
+
+    /// Whether an equality joins `one` and `other`. Without one each row would be compared with
+    /// each.
     pub fn connected(&self, one: Set, other: Set) -> bool {
-        self.conditions.iter().any(|condition| {
-            condition.set & one != 0
-                && condition.set & other != 0
-                && condition.set & !(one | other) == 0
-        })
+        let mut pairs = self.equalities().map(Equality::set);
+        pairs.any(|pair| pair & one != 0 && pair & other != 0)
     }
 
     /// The joins in `order`; `None` if a condition fits nowhere. `rows` are those of a join.
@@ -129,19 +189,30 @@ impl JoinGraph {
             self.built(right, rows, used)?,
         );
         let (mut on, mut filters) = (Vec::new(), Vec::new());
+        // What the sides fulfil already.
+        let mut equal = Equal::default();
+        for equality in self.equalities() {
+            let pair = equality.set();
+            if pair & !left.set() == 0 || pair & !right.set() == 0 {
+                equal.connect(equality.class, pair);
+            }
+        }
         for (condition, used) in self.conditions.iter().zip(used) {
             if *used || condition.set & !set != 0 {
                 continue;
             }
             *used = true;
             match &condition.equality {
-                Some([(a, x), (b, y)]) if left.set() >> a & 1 == 1 && right.set() >> b & 1 == 1 => {
-                    on.push((x.clone(), y.clone()));
+                Some(equality) if equal.connect(equality.class, equality.set()) => {
+                    let [(leaf, one), (_, other)] = equality.sides.clone();
+                    on.push(match left.set() >> leaf & 1 == 1 {
+                        true => (one, other),
+                        false => (other, one),
+                    });
                 }
-                Some([(a, x), (b, y)]) if right.set() >> a & 1 == 1 && left.set() >> b & 1 == 1 => {
-                    on.push((y.clone(), x.clone()));
-                }
-                _ => filters.push(condition.expr.clone()),
+                // It follows from others.
+                Some(_) => {}
+                None => filters.push(condition.expr.clone()),
             }
         }
         let join = Join::try_new(
@@ -158,41 +229,48 @@ impl JoinGraph {
     }
 }
 
-/// Collects the leaves and conditions below `plan`.
-fn flattened(
-    plan: &Arc<LogicalPlan>,
-    leaves: &mut Vec<Arc<LogicalPlan>>,
-    conditions: &mut Vec<Expr>,
-) -> Option<Order> {
-    match plan.as_ref() {
-        LogicalPlan::Join(join)
-            if join.join_type == JoinType::Inner
-                && join.null_equality == NullEquality::NullEqualsNothing =>
-        {
-            let equal = |(left, right): &(Expr, Expr)| left.clone().eq(right.clone());
-            conditions.extend(join.on.iter().map(equal));
-            let filters = join.filter.clone().map(split_conjunction_owned);
-            conditions.extend(filters.unwrap_or_default());
-            let left = flattened(&join.left, leaves, conditions)?;
-            let right = flattened(&join.right, leaves, conditions)?;
-            Some(Order::join(left, right))
-        }
-        LogicalPlan::Filter(filter) if is_inner_join(&filter.input) => {
-            conditions.extend(split_conjunction_owned(filter.predicate.clone()));
-            flattened(&filter.input, leaves, conditions)
-        }
-        // It only leaves columns out, which does no harm if they are there.
-        LogicalPlan::Projection(projection)
-            if is_inner_join(&projection.input)
-                && projection.expr.iter().all(|e| matches!(e, Expr::Column(_))) =>
-        {
-            flattened(&projection.input, leaves, conditions)
-        }
-        _ => {
-            let leaf = leaves.len();
-            leaves.push(Arc::clone(plan));
-            // Sets have 32 members; larger trees are refused afterwards.
-            (leaf < 32).then_some(Order::Leaf(leaf))
+/// What is found in a tree of inner joins.
+struct Tree {
+    leaves: Vec<Arc<LogicalPlan>>,
+    exprs: Vec<Expr>,
+    /// The schemas of the joins.
+    joins: Vec<*const DFSchema>,
+}
+
+impl Tree {
+    /// Collects the leaves and conditions below `plan`.
+    fn flatten(&mut self, plan: &Arc<LogicalPlan>) -> Option<Order> {
+        match plan.as_ref() {
+            LogicalPlan::Join(join)
+                if join.join_type == JoinType::Inner
+                    && join.null_equality == NullEquality::NullEqualsNothing =>
+            {
+                self.joins.push(Arc::as_ptr(&join.schema));
+                let equal = |(left, right): &(Expr, Expr)| left.clone().eq(right.clone());
+                self.exprs.extend(join.on.iter().map(equal));
+                let filters = join.filter.clone().map(split_conjunction_owned);
+                self.exprs.extend(filters.unwrap_or_default());
+                let left = self.flatten(&join.left)?;
+                Some(Order::join(left, self.flatten(&join.right)?))
+            }
+            LogicalPlan::Filter(filter) if is_inner_join(&filter.input) => {
+                let conditions = split_conjunction_owned(filter.predicate.clone());
+                self.exprs.extend(conditions);
+                self.flatten(&filter.input)
+            }
+            // It only leaves columns out, which does no harm if they are there.
+            LogicalPlan::Projection(projection)
+                if is_inner_join(&projection.input)
+                    && projection.expr.iter().all(|e| matches!(e, Expr::Column(_))) =>
+            {
+                self.flatten(&projection.input)
+            }
+            _ => {
+                let leaf = self.leaves.len();
+                self.leaves.push(Arc::clone(plan));
+                // Sets have 32 members; larger trees are refused afterwards.
+                (leaf < 32).then_some(Order::Leaf(leaf))
+            }
         }
     }
 }
@@ -222,9 +300,10 @@ fn condition(expr: Expr, leaves: &[Arc<LogicalPlan>]) -> Option<Condition> {
             op: Operator::Eq,
             right,
         }) => match (owner(left, leaves), owner(right, leaves)) {
-            (Some(a), Some(b)) if a != b => {
-                Some([(a, left.as_ref().clone()), (b, right.as_ref().clone())])
-            }
+            (Some(a), Some(b)) if a != b => Some(Equality {
+                sides: [(a, left.as_ref().clone()), (b, right.as_ref().clone())],
+                class: 0,
+            }),
             _ => None,
         },
         _ => None,

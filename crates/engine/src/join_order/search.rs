@@ -1,13 +1,13 @@
 //! The cheapest order of a graph of joins.
 
+use super::classes::Set;
 use super::estimate::Estimates;
-use super::graph::{JoinGraph, Order, Set};
-use std::collections::HashMap;
+use super::graph::{JoinGraph, Order};
 
 /// Leaves up to which all orders are compared: there are about three to this power.
-const MOST_COMPARED: usize = 10;
+const MOST_COMPARED: usize = 12;
 
-/// The cheapest order in which every join has a condition; `None` if there is none.
+/// The cheapest order in which every join has an equality; `None` if there is none.
 ///
 /// All orders are compared if there are few leaves, bushy ones too; otherwise the two parts whose
 /// join has fewest rows are joined next, until one is left.
@@ -19,37 +19,50 @@ pub(super) fn cheapest(graph: &JoinGraph, estimates: &Estimates) -> Option<Order
 }
 
 fn compared(graph: &JoinGraph, estimates: &Estimates) -> Option<Order> {
-    let all: Set = (1 << graph.leaves.len()) - 1;
-    let mut best: HashMap<Set, (f64, Order)> = HashMap::new();
-    for leaf in 0..graph.leaves.len() {
-        best.insert(1 << leaf, (0.0, Order::Leaf(leaf)));
+    let leaves = graph.leaves.len();
+    let all: Set = (1 << leaves) - 1;
+    // By set: the cost of its best order and one part of its last join, if it has an order.
+    let mut best: Vec<Option<(f64, Set)>> = vec![None; 1 << leaves];
+    // By set: the leaves outside that an equality joins it with.
+    let mut near: Vec<Set> = vec![0; 1 << leaves];
+    for leaf in 0..leaves {
+        best[1 << leaf] = Some((0.0, 0));
+        near[1 << leaf] = graph.neighbours(leaf);
     }
     // A set comes after all of its subsets.
     for set in 1..=all {
-        if set.count_ones() < 2 {
+        if set.is_power_of_two() {
             continue;
         }
         let lowest = set & set.wrapping_neg();
-        let mut found: Option<(f64, Set, Set)> = None;
-        let mut part = (set - 1) & set;
-        while part != 0 {
-            let rest = set & !part;
-            // Each pair is seen twice; the part with the lowest leaf comes first.
-            if part & lowest != 0
-                && let (Some((one, _)), Some((other, _))) = (best.get(&part), best.get(&rest))
+        let others = set & !lowest;
+        near[set as usize] = (near[lowest as usize] | near[others as usize]) & !set;
+        let mut found: Option<(f64, Set)> = None;
+        // The part with the lowest leaf; the rest takes all other sets, so each pair is seen once.
+        let mut rest = others;
+        while rest != 0 {
+            let part = set & !rest;
+            if let (Some((one, _)), Some((other, _))) = (best[part as usize], best[rest as usize])
                 && found.is_none_or(|(cost, ..)| one + other < cost)
-                && graph.connected(part, rest)
+                && near[part as usize] & rest != 0
             {
-                found = Some((one + other, part, rest));
+                found = Some((one + other, part));
             }
-            part = (part - 1) & set;
+            rest = (rest - 1) & others;
         }
-        if let Some((cost, part, rest)) = found {
-            let order = Order::join(best[&part].1.clone(), best[&rest].1.clone());
-            best.insert(set, (cost + estimates.rows(set), order));
-        }
+        best[set as usize] = found.map(|(cost, part)| (cost + estimates.rows_left(set), part));
     }
-    best.remove(&all).map(|(_, order)| order)
+    order_of(all, &best)
+}
+
+/// The best order of a set; `None` if it has none.
+fn order_of(set: Set, best: &[Option<(f64, Set)>]) -> Option<Order> {
+    if set.is_power_of_two() {
+        return Some(Order::Leaf(set.trailing_zeros() as usize));
+    }
+    let (_, part) = best[set as usize]?;
+    let (one, other) = (order_of(part, best)?, order_of(set & !part, best)?);
+    Some(Order::join(one, other))
 }
 
 fn greedy(graph: &JoinGraph, estimates: &Estimates) -> Option<Order> {
@@ -75,7 +88,7 @@ fn greedy(graph: &JoinGraph, estimates: &Estimates) -> Option<Order> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::graph::Condition;
+    use super::super::graph::{Condition, Equality};
     use super::*;
     use datafusion::logical_expr::{LogicalPlanBuilder, lit};
     use proptest::prelude::*;
@@ -93,14 +106,20 @@ mod tests {
                 .map(|(set, _)| Condition {
                     expr: lit(true),
                     set: *set,
-                    equality: None,
+                    equality: Some(Equality {
+                        sides: [
+                            (set.trailing_zeros() as usize, lit(1)),
+                            (set.ilog2() as usize, lit(1)),
+                        ],
+                        class: 0,
+                    }),
                 })
                 .collect(),
             present: Order::Leaf(0),
         }
     }
 
-    /// Every order of `set` whose joins all have a condition.
+    /// Every order of `set` whose joins all have an equality.
     fn all_orders(set: Set, graph: &JoinGraph) -> Vec<Order> {
         if set.count_ones() == 1 {
             return vec![Order::Leaf(set.trailing_zeros() as usize)];

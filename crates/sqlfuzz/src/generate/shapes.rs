@@ -83,7 +83,7 @@ impl Generator<'_> {
         let mut scope_now = scope(&relation.alias, &columns);
         let mut source = FromItem::of(relation);
         let mut rows = first.rows;
-        for _ in 0..self.rng.weighted(&[0.0, 0.65, 0.3, 0.05]) {
+        for _ in 0..self.rng.weighted(&[0.0, 0.6, 0.3, 0.1]) {
             let table = self.any_table();
             let kind = self.join_kind();
             let linked = self.world.links.iter().any(|l| {
@@ -106,7 +106,11 @@ impl Generator<'_> {
             let mut on = Vec::new();
             if kind != "CROSS JOIN" {
                 let equal = self.equality(&scope_now, &theirs);
-                let second = match self.rng.chance(20) {
+                // With a third table it may follow from the others.
+                let second = match self
+                    .rng
+                    .chance(if source.joins.is_empty() { 15 } else { 35 })
+                {
                     true => self.equality(&scope_now, &theirs),
                     false => None,
                 };
