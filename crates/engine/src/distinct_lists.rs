@@ -1,14 +1,12 @@
 //! Lists and counts of distinct values.
 
+use crate::summed_counts::summed_counts;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{HashSet, Result};
-use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::{
-    Aggregate, Expr, ExprSchemable, LogicalPlan, Projection, SortExpr, lit,
-};
+use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, SortExpr};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
@@ -97,23 +95,9 @@ fn of_groups(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     });
     let (keys, made) = (keys.to_vec(), made.collect());
     let lists = Aggregate::try_new(Arc::new(LogicalPlan::Aggregate(groups)), keys, made)?;
-    let keys = aggregate.group_expr.iter().map(|_| None);
-    let kinds = keys.chain(parts.iter().map(Some));
-    let outputs = aggregate.schema.iter().zip(lists.schema.columns());
-    let outputs = outputs.zip(kinds).map(|((output, column), kind)| {
-        let column = Expr::Column(column);
-        let value = match kind {
-            // The count of no rows.
-            Some(OfGroups::Count(_)) => coalesce(vec![column, lit(0_i64)]),
-            _ => column,
-        };
-        let (qualifier, field) = output;
-        value.alias_qualified(qualifier.cloned(), field.name())
-    });
-    let outputs = outputs.collect();
-    let lists = Arc::new(LogicalPlan::Aggregate(lists));
-    let lists = Projection::try_new(outputs, lists)?;
-    Ok(Some(LogicalPlan::Projection(lists)))
+    let keys = aggregate.group_expr.iter().map(|_| false);
+    let counts = parts.iter().map(|part| matches!(part, OfGroups::Count(_)));
+    summed_counts(lists, &aggregate.schema, keys.chain(counts)).map(Some)
 }
 
 /// The values by which to group: those of a list, or of a count of texts beside other aggregates.

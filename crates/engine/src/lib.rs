@@ -58,6 +58,7 @@ pub mod stack;
 pub mod star;
 mod star_order;
 mod steps;
+mod summed_counts;
 mod system_table;
 mod table;
 mod task;

@@ -13,12 +13,13 @@ use super::graph::JoinGraph;
 use super::skew::skew;
 use crate::breakdown::caught;
 use crate::star_order::placed_table;
+use crate::summed_counts::summed_counts;
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Column, Result};
-use datafusion::functions::core::expr_fn::coalesce;
+use datafusion::common::{Column, ExprSchema, Result};
 use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, lit};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, lit};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -110,22 +111,7 @@ fn counted_early(aggregate: &Aggregate, few_rows: f64) -> Result<Option<LogicalP
     let groups = Aggregate::try_new(Arc::new(joined), keys, made.collect())?;
     let keys = aggregate.group_expr.iter().map(|_| false);
     let counts = keys.chain(aggregates.iter().map(is_count));
-    let outputs = aggregate.schema.iter().zip(groups.schema.columns());
-    let outputs = outputs.zip(counts).map(|((output, column), is_count)| {
-        let column = Expr::Column(column);
-        let value = match is_count {
-            // The count of no rows.
-            true => coalesce(vec![column, lit(0_i64)]),
-            false => column,
-        };
-        let (qualifier, field) = output;
-        value.alias_qualified(qualifier.cloned(), field.name())
-    });
-    let outputs = outputs.collect();
-    let groups = Arc::new(LogicalPlan::Aggregate(groups));
-    Ok(Some(LogicalPlan::Projection(Projection::try_new(
-        outputs, groups,
-    )?)))
+    summed_counts(groups, &aggregate.schema, counts).map(Some)
 }
 
 /// Whether the join of all leaves may have as many rows as the largest of them, as it pairs rows of
@@ -167,7 +153,8 @@ fn counted_leaves(aggregate: &Aggregate, graph: &JoinGraph) -> Vec<(usize, Vec<C
         let own = sides.filter(|(of, _)| *of == leaf);
         let mut keys: Vec<Column> = own
             .map(|(_, side)| match side {
-                Expr::Column(column) => Some(column.clone()),
+                // Groups by floats and joins by them may differ in what is equal.
+                Expr::Column(column) if !is_float(column, plan) => Some(column.clone()),
                 _ => None,
             })
             .collect::<Option<_>>()?;
@@ -178,6 +165,11 @@ fn counted_leaves(aggregate: &Aggregate, graph: &JoinGraph) -> Vec<(usize, Vec<C
             .then_some((leaf, keys))
     });
     counted.collect()
+}
+
+fn is_float(column: &Column, leaf: &LogicalPlan) -> bool {
+    let data_type = leaf.schema().data_type(column);
+    data_type.is_ok_and(DataType::is_floating)
 }
 
 /// Whether an aggregate is the number of all rows.
