@@ -26,6 +26,11 @@ pub(crate) fn guarded<T>(operator: &str, work: impl FnOnce() -> Result<T>) -> Re
     caught(work).unwrap_or_else(|said| Err(broke_down(operator, &said)))
 }
 
+/// What `work` finds; `None` also after an error or a panic of it, for work that only saves time.
+pub(crate) fn found<T>(work: impl FnOnce() -> Result<Option<T>>) -> Option<T> {
+    caught(work).ok().and_then(Result::ok).flatten()
+}
+
 /// The error for a panic of `operator` with message `said`.
 pub(crate) fn broke_down(operator: &str, said: &str) -> DataFusionError {
     DataFusionError::Execution(format!(

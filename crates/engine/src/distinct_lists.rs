@@ -157,7 +157,8 @@ fn is_text(values: &Expr, aggregate: &Aggregate) -> Result<bool> {
     })
 }
 
-fn call(expr: &Expr) -> Option<&AggregateFunction> {
+/// The aggregate function that `expr` is, which may have another name.
+pub(crate) fn call(expr: &Expr) -> Option<&AggregateFunction> {
     match expr {
         Expr::AggregateFunction(function) => Some(function),
         Expr::Alias(alias) => call(&alias.expr),

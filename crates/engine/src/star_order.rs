@@ -15,7 +15,7 @@
 //! Selectivity is measured by evaluating the filter on a sample of the dimension, not estimated
 //! from statistics.
 
-use crate::breakdown::caught;
+use crate::breakdown::found;
 use crate::provider::PlacedTableProvider;
 use crate::table::PlacedTable;
 use arrow::array::{AsArray, BooleanArray};
@@ -55,8 +55,7 @@ impl OptimizerRule for StarJoinOrder {
         };
         let props = config.execution_props_or_default();
         // The order only saves time, so any error or panic leaves the plan as it is.
-        let reordered = caught(|| reordered(&plan, join, &props));
-        let reordered = reordered.ok().and_then(Result::ok).flatten();
+        let reordered = found(|| reordered(&plan, join, &props));
         Ok(reordered.map_or_else(|| Transformed::no(plan), Transformed::yes))
     }
 }

@@ -24,6 +24,9 @@ pub enum Staging {
     WorkingBuffer,
 }
 
+/// Rows of a sample that follow each other in the table: 64 codes take at most four cache lines.
+pub(crate) const SAMPLED_RUN: usize = 64;
+
 /// A table of columns in regions, each with its own placement.
 #[derive(Debug)]
 pub struct PlacedTable {
@@ -241,7 +244,6 @@ impl PlacedTable {
     /// # Errors
     /// An unknown column, or Arrow's errors.
     pub fn sample(&self, rows: usize, columns: &[&str]) -> Result<RecordBatch, EngineError> {
-        const RUN: usize = 64;
         let indices = columns
             .iter()
             .map(|name| self.schema.index_of(name))
@@ -257,13 +259,12 @@ impl PlacedTable {
                 &options,
             )?)
         };
-        if self.rows <= rows.max(RUN) {
+        if self.rows <= rows.max(SAMPLED_RUN) {
             return part(0, self.rows);
         }
-        let runs = rows.div_ceil(RUN);
+        let runs = rows.div_ceil(SAMPLED_RUN);
         let parts = (0..runs)
-            // Runs instead of single rows: 64 codes take at most four cache lines.
-            .map(|i| part(i * (self.rows - RUN) / runs, RUN))
+            .map(|i| part(i * (self.rows - SAMPLED_RUN) / runs, SAMPLED_RUN))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(arrow::compute::concat_batches(&schema, &parts)?)
     }

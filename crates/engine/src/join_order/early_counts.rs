@@ -11,7 +11,8 @@ use super::equalities::Equalities;
 use super::estimate::Estimates;
 use super::graph::JoinGraph;
 use super::skew::skew;
-use crate::breakdown::caught;
+use crate::breakdown::found;
+use crate::distinct_lists::call;
 use crate::star_order::placed_table;
 use crate::summed_counts::summed_counts;
 use arrow::datatypes::DataType;
@@ -59,8 +60,7 @@ impl OptimizerRule for EarlyCounts {
         };
         let few_rows = self.options.min_rows as f64;
         // It only saves time, so any error or panic leaves the plan as it is.
-        let counted = caught(|| counted_early(aggregate, few_rows));
-        let counted = counted.ok().and_then(Result::ok).flatten();
+        let counted = found(|| counted_early(aggregate, few_rows));
         Ok(counted.map_or_else(|| Transformed::no(plan), Transformed::yes))
     }
 }
@@ -68,24 +68,22 @@ impl OptimizerRule for EarlyCounts {
 /// `aggregate` over tables whose rows are counted before; `None` if nothing is gained.
 fn counted_early(aggregate: &Aggregate, few_rows: f64) -> Result<Option<LogicalPlan>> {
     let is_known = |expr: &Expr| is_count(expr) || is_extreme(expr);
+    let is_set = |key: &Expr| matches!(key, Expr::GroupingSet(_));
     let aggregates = &aggregate.aggr_expr;
-    let sets = aggregate.group_expr.iter();
     if !aggregates.iter().any(is_count)
         || !aggregates.iter().all(is_known)
-        || sets
-            .into_iter()
-            .any(|key| matches!(key, Expr::GroupingSet(_)))
+        || aggregate.group_expr.iter().any(is_set)
     {
         return Ok(None);
     }
     let Some(mut graph) = JoinGraph::of(&aggregate.input, &mut HashSet::new()) else {
         return Ok(None);
     };
-    let leaves = counted_leaves(aggregate, &graph);
-    if leaves.is_empty() || !multiplies(&graph, few_rows) {
+    let sizes = Estimates::without_filters(&graph);
+    let leaves = counted_leaves(aggregate, &graph, sizes.equalities());
+    if leaves.is_empty() || !multiplies(&graph, &sizes, few_rows) {
         return Ok(None);
     }
-    let sizes = Estimates::without_filters(&graph);
     let mut numbers = Vec::with_capacity(leaves.len());
     for (leaf, keys) in leaves {
         let name = format!("__rows_{leaf}");
@@ -98,8 +96,9 @@ fn counted_early(aggregate: &Aggregate, few_rows: f64) -> Result<Option<LogicalP
     let Some(joined) = graph.build(&graph.present, &|set| sizes.rows(set))? else {
         return Ok(None);
     };
-    let combinations = numbers.into_iter().reduce(|all, number| all * number);
-    let combinations = combinations.unwrap_or_else(|| lit(1_i64));
+    let Some(combinations) = numbers.into_iter().reduce(|all, number| all * number) else {
+        return Ok(None);
+    };
     let made = aggregates.iter().enumerate().map(|(number, expr)| {
         let made = match is_count(expr) {
             true => sum(combinations.clone()),
@@ -115,11 +114,11 @@ fn counted_early(aggregate: &Aggregate, few_rows: f64) -> Result<Option<LogicalP
 }
 
 /// Whether the join of all leaves may have as many rows as the largest of them, as it pairs rows of
-/// at least two leaves in which keys are there several times.
-fn multiplies(graph: &JoinGraph, few_rows: f64) -> bool {
-    let equalities = Equalities::of(graph);
+/// at least two leaves in which keys are there several times. `sizes` are those without filters.
+fn multiplies(graph: &JoinGraph, sizes: &Estimates, few_rows: f64) -> bool {
     let leaves = 0..graph.leaves.len();
-    let repeated = leaves.clone().filter(|leaf| !equalities.is_unique(*leaf));
+    let is_repeated = |leaf: &usize| !sizes.equalities().is_unique(*leaf);
+    let repeated = leaves.clone().filter(is_repeated);
     let repeated: Vec<usize> = repeated.collect();
     if repeated.len() < 2 {
         return false;
@@ -131,17 +130,20 @@ fn multiplies(graph: &JoinGraph, few_rows: f64) -> bool {
         skew * estimates.rows(all) >= sizes.fold(few_rows, f64::max)
     };
     // Filters are evaluated on samples, which takes longer.
-    has_many(&Estimates::without_filters(graph)) && has_many(&Estimates::of(graph))
+    has_many(sizes) && has_many(&sizes.with_filters(graph))
 }
 
 /// The leaves of which only the number of rows matters, with their columns that others are compared
 /// with. Tables without duplicates there are left out.
-fn counted_leaves(aggregate: &Aggregate, graph: &JoinGraph) -> Vec<(usize, Vec<Column>)> {
+fn counted_leaves(
+    aggregate: &Aggregate,
+    graph: &JoinGraph,
+    equalities: &Equalities,
+) -> Vec<(usize, Vec<Column>)> {
     let outputs = aggregate.group_expr.iter().chain(&aggregate.aggr_expr);
     let others = graph.conditions.iter().filter(|c| c.equality.is_none());
     let used = outputs.chain(others.map(|condition| &condition.expr));
     let used: HashSet<&Column> = used.flat_map(Expr::column_refs).collect();
-    let equalities = Equalities::of(graph);
     let leaves = graph.leaves.iter().enumerate();
     let counted = leaves.filter_map(|(leaf, plan)| {
         placed_table(plan)?;
@@ -188,14 +190,8 @@ fn is_extreme(expr: &Expr) -> bool {
 
 /// A call of all rows' values, in any order.
 fn plain_call(expr: &Expr) -> Option<&AggregateFunction> {
-    match expr {
-        Expr::Alias(alias) => plain_call(&alias.expr),
-        Expr::AggregateFunction(function) => {
-            let params = &function.params;
-            let is_plain =
-                !params.distinct && params.filter.is_none() && params.order_by.is_empty();
-            is_plain.then_some(function)
-        }
-        _ => None,
-    }
+    call(expr).filter(|function| {
+        let params = &function.params;
+        !params.distinct && params.filter.is_none() && params.order_by.is_empty()
+    })
 }

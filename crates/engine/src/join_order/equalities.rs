@@ -55,6 +55,7 @@ impl Pair {
 }
 
 /// The equalities of a graph.
+#[derive(Default)]
 pub(super) struct Equalities {
     /// Those that keep the smallest share first.
     pairs: Vec<Pair>,

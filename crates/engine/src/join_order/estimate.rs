@@ -20,8 +20,9 @@ pub(super) struct Estimates {
     leaves: Vec<f64>,
     /// Sets of leaves, and the share of their combinations that fulfil the conditions on just them.
     kept: Vec<(Set, f64)>,
-    /// The equalities, if some of them follow from others; otherwise they are in `kept`.
-    repeated: Option<Equalities>,
+    equalities: Arc<Equalities>,
+    /// Whether some equalities follow from others; if not, they are in `kept`.
+    repeats_itself: bool,
     /// Leaves of which each row of another one finds at most one: the leaves that find it, and the
     /// share of its rows that its filters keep.
     found: Vec<FilteredLeaf>,
@@ -40,48 +41,55 @@ struct FilteredLeaf {
 impl Estimates {
     /// Estimates as if no leaf had a filter, from statistics alone.
     pub fn without_filters(graph: &JoinGraph) -> Estimates {
-        Self::with(graph, |_| 1.0)
-    }
-
-    /// Estimates with the filters of leaves, which are evaluated on samples.
-    pub fn of(graph: &JoinGraph) -> Estimates {
-        let props = ExecutionProps::new();
-        Self::with(graph, |plan| kept_share(plan, &props))
-    }
-
-    fn with(graph: &JoinGraph, kept_of: impl Fn(&LogicalPlan) -> f64) -> Estimates {
         let others = graph.conditions.iter().filter(|c| c.equality.is_none());
         let mut kept: Vec<_> = others.map(|c| (c.set, share_of(&c.expr))).collect();
         let equalities = Equalities::of(graph);
-        let shares: Vec<f64> = graph.leaves.iter().map(|leaf| kept_of(leaf)).collect();
+        let repeats_itself = graph.repeats_itself();
+        if !repeats_itself {
+            kept.extend(equalities.shares());
+        }
+        let rows = |leaf: &Arc<LogicalPlan>| base_rows(leaf).unwrap_or(UNKNOWN_ROWS).max(1.0);
+        Estimates {
+            leaves: graph.leaves.iter().map(rows).collect(),
+            kept,
+            many: equalities.find_many().collect(),
+            equalities: Arc::new(equalities),
+            repeats_itself,
+            found: Vec::new(),
+        }
+    }
+
+    /// The same with the filters of leaves, which are evaluated on samples.
+    pub fn with_filters(&self, graph: &JoinGraph) -> Estimates {
+        let props = ExecutionProps::new();
+        let shares = graph.leaves.iter().map(|leaf| kept_share(leaf, &props));
+        let shares: Vec<f64> = shares.collect();
         let filtered = shares.iter().enumerate().filter(|(_, share)| **share < 1.0);
         let found = filtered.map(|(leaf, share)| FilteredLeaf {
             leaf,
-            by: equalities.find_one_row_of(leaf),
+            by: self.equalities.find_one_row_of(leaf),
             share: *share,
         });
         let found = match graph.has_ring() {
             true => Vec::new(),
             false => found.filter(|found| found.by != 0).collect(),
         };
-        let many = equalities.find_many().collect();
-        let repeated = match graph.repeats_itself() {
-            true => Some(equalities),
-            false => {
-                kept.extend(equalities.shares());
-                None
-            }
-        };
-        let rows = |(leaf, share): (&Arc<LogicalPlan>, f64)| {
-            (base_rows(leaf).unwrap_or(UNKNOWN_ROWS) * share).max(1.0)
-        };
+        let leaves = self.leaves.iter().zip(shares);
         Estimates {
-            leaves: graph.leaves.iter().zip(shares).map(rows).collect(),
-            kept,
-            repeated,
+            leaves: leaves
+                .map(|(rows, share)| (rows * share).max(1.0))
+                .collect(),
+            kept: self.kept.clone(),
+            equalities: Arc::clone(&self.equalities),
+            repeats_itself: self.repeats_itself,
             found,
-            many,
+            many: self.many.clone(),
         }
+    }
+
+    /// The equalities of the graph.
+    pub fn equalities(&self) -> &Equalities {
+        &self.equalities
     }
 
     /// Estimates from the rows of leaves and the shares that conditions on sets of them keep.
@@ -90,7 +98,8 @@ impl Estimates {
         Estimates {
             leaves,
             kept,
-            repeated: None,
+            equalities: Arc::default(),
+            repeats_itself: false,
             found: Vec::new(),
             many: Vec::new(),
         }
@@ -103,7 +112,10 @@ impl Estimates {
         let all: f64 = leaves.map(|(_, rows)| rows).product();
         let within = self.kept.iter().filter(|(of, _)| of & !set == 0);
         let kept: f64 = within.map(|(_, share)| share).product();
-        let equal = self.repeated.as_ref().map_or(1.0, |all| all.share(set));
+        let equal = match self.repeats_itself {
+            true => self.equalities.share(set),
+            false => 1.0,
+        };
         (all * kept * equal).max(1.0)
     }
 

@@ -24,7 +24,7 @@ mod search;
 mod skew;
 mod statistics;
 
-use crate::breakdown::caught;
+use crate::breakdown::found;
 use crate::star_order::with_columns_of;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
@@ -97,10 +97,8 @@ impl OptimizerRule for JoinOrder {
                 return Ok(Transformed::no(node));
             }
             // The order only saves time, so any error or panic leaves the plan as it is.
-            let found = caught(|| ordered(&node, few_rows, &mut seen))
-                .ok()
-                .and_then(Result::ok);
-            Ok(match found.flatten() {
+            let better = found(|| ordered(&node, few_rows, &mut seen));
+            Ok(match better {
                 // Its leaves are looked at in the next pass.
                 Some(better) => Transformed::new(better, true, TreeNodeRecursion::Jump),
                 None => Transformed::no(node),
@@ -126,10 +124,11 @@ fn ordered(
         true => few_rows,
         false => few_rows * GUESSED,
     };
-    if Estimates::without_filters(&graph).cost(&graph.present) < few_rows {
+    let unfiltered = Estimates::without_filters(&graph);
+    if unfiltered.cost(&graph.present) < few_rows {
         return Ok(None);
     }
-    let estimates = Estimates::of(&graph);
+    let estimates = unfiltered.with_filters(&graph);
     let present = estimates.cost(&graph.present);
     let best = match present < few_rows {
         true => None,

@@ -7,7 +7,7 @@
 use super::graph::JoinGraph;
 use super::statistics::distinct;
 use crate::star_order::placed_table;
-use crate::table::PlacedTable;
+use crate::table::{PlacedTable, SAMPLED_RUN};
 use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
@@ -16,9 +16,6 @@ use std::collections::BTreeMap;
 
 /// Rows of a column that are compared with each other.
 const COMPARED_ROWS: usize = 4096;
-
-/// Rows of a sample that follow each other in the table: see [`PlacedTable::sample`].
-const RUN: usize = 64;
 
 /// How many times more rows the join of all leaves may have than estimated, as values of
 /// `repeated` leaves that are frequent in one may be so in all.
@@ -63,7 +60,9 @@ fn share_of_same(table: &PlacedTable, column: &str) -> Option<f64> {
     let values = cast(values, &DataType::Int64).ok()?;
     let values = values.as_primitive::<Int64Type>();
     let rows = (0..values.len()).filter(|row| values.is_valid(*row));
-    let mut rows: Vec<(i64, usize)> = rows.map(|row| (values.value(row), row / RUN)).collect();
+    let mut rows: Vec<(i64, usize)> = rows
+        .map(|row| (values.value(row), row / SAMPLED_RUN))
+        .collect();
     rows.sort_unstable();
     let square = |count: usize| (count * count) as f64;
     let same = |runs: &[(i64, usize)]| {

@@ -107,10 +107,8 @@ impl Generator<'_> {
             if kind != "CROSS JOIN" {
                 let equal = self.equality(&scope_now, &theirs);
                 // With a third table it may follow from the others.
-                let second = match self
-                    .rng
-                    .chance(if source.joins.is_empty() { 15 } else { 35 })
-                {
+                let percent = if source.joins.is_empty() { 15 } else { 35 };
+                let second = match self.rng.chance(percent) {
                     true => self.equality(&scope_now, &theirs),
                     false => None,
                 };
