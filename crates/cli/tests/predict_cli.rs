@@ -304,6 +304,7 @@ fn query(run_id: &str, phases: Vec<Phase>) -> Record {
         tiers: vec![],
         phases,
         operators: vec![],
+        counters: vec![],
     }))
 }
 

@@ -439,6 +439,78 @@ fn settings_move_tables_and_are_shown() {
 }
 
 #[test]
+fn a_session_counts_what_its_statements_do_and_says_what_it_cannot() {
+    let folder = people();
+    let statements = "create table f as select value as id, value % 100 as k, value * 0.5 as x \
+            from generate_series(1, 400000);
+        create table d as select value as k, value % 7 as g from generate_series(0, 99);
+        set tierloom.counters = machine; set tierloom.machine = 'nus24';
+        show tierloom.counters;
+        select g, sum(x) from f join d on f.k = d.k group by g;
+        select * from tierloom_counters;
+        set tierloom.counters = on;
+        explain analyze select g, sum(x) from f join d on f.k = d.k group by g;
+        set tierloom.counters = off;
+        select 'rows ' || count(*) as n from tierloom_counters";
+    let args = ["--format", "csv"];
+    let out = sql(folder.path(), &args, statements).with_code(0).stdout;
+    let lines: Vec<Vec<&str>> = out.lines().map(|line| line.split(',').collect()).collect();
+    let value = |level: &str, quantity: &str, source: &str| -> Vec<String> {
+        let here = lines.iter().filter(|line| {
+            let at = line.iter().position(|field| *field == level);
+            at.is_some_and(|at| {
+                line.get(at + 3) == Some(&quantity) && line.get(at + 6) == Some(&source)
+            })
+        });
+        // Level, phase, operator, quantity, value, unit, source.
+        let number = |line: &Vec<&str>| {
+            let at = line.iter().position(|field| *field == level).unwrap();
+            line[at + 4].to_owned()
+        };
+        here.map(number).collect()
+    };
+    let sum = |values: Vec<String>| {
+        values
+            .iter()
+            .map(|v| v.parse::<f64>().unwrap())
+            .sum::<f64>()
+    };
+    let whole = sum(value("query", "busy_ns", "timed"));
+    let operators = sum(value("operator", "busy_ns", "timed"));
+    assert!(
+        whole > 0.0 && (whole - operators).abs() < 1e-6 * whole,
+        "{out}"
+    );
+    let read = sum(value("phase", "requested_read_bytes", "computed"));
+    assert!(read > 400_000.0, "{out}");
+    assert!(
+        !value("phase", "memory_bound", "modelled").is_empty(),
+        "{out}"
+    );
+    // Here or not: a count, or the reason and no zero.
+    for cycles in value("query", "cycles", "counted") {
+        match cycles.as_str() {
+            "" => assert!(out.contains("not available: "), "{out}"),
+            count => assert!(count.parse::<f64>().unwrap() > 0.0, "{out}"),
+        }
+    }
+    assert!(lines.iter().any(|line| line.contains(&"machine")), "{out}");
+    for part in ["tierloom.counters,machine,", "busy=", "rows 0"] {
+        assert!(out.contains(part), "no {part:?} in\n{out}");
+    }
+    refused_sql(
+        folder.path(),
+        "set tierloom.counters = sometimes",
+        &["\"sometimes\"", "on, machine or off"],
+    );
+    refused_sql(
+        folder.path(),
+        "set tierloom.routing = off; set tierloom.counters = on",
+        &["SET tierloom.routing = on"],
+    );
+}
+
+#[test]
 fn scripts_come_from_files_and_pipes_and_say_where_they_are_wrong() {
     let folder = people();
     fs::write(

@@ -2,6 +2,7 @@
 
 use super::delegated::as_in;
 use super::{is_ordered_aggregate, operator_holds, rewrite_expressions, rewrite_if_any};
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -13,7 +14,8 @@ use datafusion::logical_expr::{
     ReversedUDAF, SortExpr,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
-use datafusion::physical_expr::PhysicalSortExpr;
+use datafusion::physical_expr::expressions::CastExpr;
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -74,7 +76,9 @@ fn keep_new_keys(keys: &mut Vec<SortExpr>) -> bool {
 ///
 /// The planner of DataFusion 55 may reverse the order of an aggregate to share a sort with another
 /// one, and the aggregate then reads its rows from the end. With `DISTINCT` both functions sort the
-/// values themselves, in the reversed order, as if it were the one that was written.
+/// values themselves, in the reversed order, as if it were the one that was written. They also
+/// refuse `string_agg(DISTINCT x, ',' ORDER BY x)` of texts that are not plain ones (in a
+/// dictionary, say), where the planner makes `x` plain text as an argument and not as a key.
 #[must_use]
 pub(crate) fn ordered_aggregates() -> [Arc<AggregateUDF>; 2] {
     let functions = [
@@ -92,14 +96,18 @@ impl AggregateUDFImpl for AsWritten {
     as_in!(self, self.0.inner());
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        if !args.is_distinct || !args.is_reversed {
+        if !args.is_distinct {
             return self.0.inner().accumulator(args);
         }
-        let written: Vec<PhysicalSortExpr> = args
-            .order_bys
-            .iter()
-            .map(PhysicalSortExpr::reverse)
-            .collect();
+        let mut written = args.order_bys.to_vec();
+        if args.is_reversed {
+            written = written.iter().map(PhysicalSortExpr::reverse).collect();
+        }
+        if let ([key], Some(value)) = (written.as_mut_slice(), args.exprs.first())
+            && is_text_in_other_type(value, &key.expr, args.schema)
+        {
+            key.expr = Arc::clone(value);
+        }
         self.0.inner().accumulator(AccumulatorArgs {
             order_bys: &written,
             is_reversed: false,
@@ -133,4 +141,20 @@ impl AggregateUDFImpl for AsWritten {
     fn supports_null_handling_clause(&self) -> bool {
         self.0.inner().supports_null_handling_clause()
     }
+}
+
+/// Whether `value` is the text `key` in another type of texts, so that both have one order.
+fn is_text_in_other_type(
+    value: &Arc<dyn PhysicalExpr>,
+    key: &Arc<dyn PhysicalExpr>,
+    schema: &Schema,
+) -> bool {
+    let Some(cast) = value.downcast_ref::<CastExpr>() else {
+        return false;
+    };
+    let is_text = |data_type: DataType| match data_type {
+        DataType::Dictionary(_, values) => values.is_string(),
+        other => other.is_string() || other.is_null(),
+    };
+    cast.cast_type().is_string() && cast.expr() == key && key.data_type(schema).is_ok_and(is_text)
 }

@@ -26,11 +26,16 @@ pub(crate) fn list(root: &SysRoot, path: &str) -> Vec<String> {
     names
 }
 
+/// A field of `/proc/cpuinfo`, of the first processor that has it.
+pub(crate) fn cpuinfo_field<'t>(cpuinfo: &'t str, name: &str) -> Option<&'t str> {
+    let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = fields.find(|(key, _)| key.trim() == name)?;
+    Some(value.trim())
+}
+
 /// Whether the processor reports a hypervisor.
 pub(crate) fn is_guest(root: &SysRoot) -> bool {
-    read(root, "proc/cpuinfo").is_ok_and(|text| {
-        text.lines().any(|line| {
-            line.starts_with("flags") && line.split_whitespace().any(|word| word == "hypervisor")
-        })
-    })
+    let cpuinfo = read(root, "proc/cpuinfo").unwrap_or_default();
+    let flags = cpuinfo_field(&cpuinfo, "flags").unwrap_or_default();
+    flags.split_whitespace().any(|flag| flag == "hypervisor")
 }

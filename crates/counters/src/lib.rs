@@ -11,6 +11,9 @@
 //!               RefusingOpener (recorded trees)
 //! ```
 //!
+//! [`stalls`] has the counters of single threads, which are read often: where the operators of a
+//! query lose time.
+//!
 //! An unavailable counter is never reported as 0: its [`Reading`] has no value, and its note has
 //! the reason and a remedy. The crate changes no setting of the machine.
 //!
@@ -32,6 +35,7 @@ mod opener;
 pub mod plan;
 mod reading;
 mod source;
+pub mod stalls;
 
 pub use counters::{ActiveCounters, Counters, Selection};
 pub use opener::{

@@ -8,6 +8,7 @@ use crate::join_order::{EarlyCounts, JoinOrder, JoinOrderOptions};
 use crate::key_types::KeyTypes;
 use crate::outer_joins::OuterJoinsByKeys;
 use crate::semi_joins::SemiJoinsDown;
+use crate::several_distinct::SeveralDistinct;
 use crate::shifted_sums::ShiftedSums;
 use crate::star_order::StarJoinOrder;
 use crate::whole_windows::WholeWindows;
@@ -41,6 +42,7 @@ pub(crate) fn rules(tuned: Option<&JoinOrderOptions>) -> Vec<Arc<dyn OptimizerRu
         after(SemiJoinsDown::AFTER, Arc::new(SemiJoinsDown));
         after(WholeWindows::AFTER, Arc::new(WholeWindows));
         after(DistinctLists::AFTER, Arc::new(DistinctLists));
+        after(SeveralDistinct::AFTER, Arc::new(SeveralDistinct));
         // After the order of joins, which looks at the keys as they were written.
         rules.push(Arc::new(KeyTypes));
         // Last, so that every other rule knows the functions.

@@ -7,6 +7,7 @@
 use crate::EngineError;
 use crate::big_operators::big_operators;
 use crate::bigjoin::{BigAggregateOptions, BigJoinOptions};
+use crate::counting::Counting;
 use crate::grouping_sets::GroupingSets;
 use crate::join_order::JoinOrderOptions;
 use crate::last_parsed::LastParsed;
@@ -23,7 +24,7 @@ use crate::stack;
 use crate::star::{self, EarlyStarJoins, LaterRules, StarJoinRule};
 use crate::system_table::SystemTable;
 use crate::table::PlacedTable;
-use crate::task::task_context;
+use crate::task::{counted_context, task_context};
 use crate::text_length::character_length;
 use crate::wait::stopped;
 use arrow::array::RecordBatch;
@@ -460,7 +461,23 @@ impl Engine {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Execution, EngineError> {
         let plan = self.fresh(name, query)?;
-        self.run(name, plan, stop)
+        self.run(name, plan, None, stop)
+    }
+
+    /// Same as [`Engine::execute`], and counts what each operator does: see
+    /// [`crate::capture::Captured::counted`].
+    ///
+    /// # Errors
+    /// Same as [`Engine::execute`].
+    pub fn execute_counted(
+        &self,
+        name: &str,
+        query: &PlannedQuery,
+        counting: &Arc<Counting>,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Execution, EngineError> {
+        let plan = self.fresh(name, query)?;
+        self.run(name, plan, Some(counting), stop)
     }
 
     /// The plan of a query with fresh operator state and metrics, for one execution.
@@ -484,6 +501,7 @@ impl Engine {
         &self,
         name: &str,
         plan: Arc<dyn ExecutionPlan>,
+        counting: Option<&Arc<Counting>>,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Execution, EngineError> {
         let failed = || EngineError::datafusion(format!("running {name}"));
@@ -491,9 +509,12 @@ impl Engine {
         if self.options.routing.is_some() {
             tierloom_memory::router::refresh();
         }
+        let context = task_context(&self.context, &plan);
+        let counted = counting.map(|counting| counted_context(&context, Arc::clone(counting)));
+        let context = counted.unwrap_or(context);
         let start = Instant::now();
         let outcome = self.handle.block_on(async {
-            let work = collect(Arc::clone(&plan), task_context(&self.context, &plan));
+            let work = collect(Arc::clone(&plan), context);
             // A panic in an operator fails its query only: operators of one execution share no
             // state with others.
             let work = AssertUnwindSafe(work).catch_unwind();

@@ -20,7 +20,7 @@ use crate::provider::PlacedTableProvider;
 use crate::table::PlacedTable;
 use arrow::array::{AsArray, BooleanArray};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, NullEquality, Result};
+use datafusion::common::{DFSchema, NullEquality, Result, TableReference};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::{Expr, Join, JoinConstraint, JoinType, LogicalPlan, Projection};
@@ -281,7 +281,8 @@ fn share_of_sample(table: &PlacedTable, predicate: &Expr, props: &ExecutionProps
     let columns = predicate.column_refs();
     let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
     let sample = table.sample(SAMPLE_ROWS, &names).ok()?;
-    let schema = DFSchema::try_from_qualified_schema(table.name(), &sample.schema()).ok()?;
+    let name = TableReference::bare(table.name());
+    let schema = DFSchema::try_from_qualified_schema(name, &sample.schema()).ok()?;
     let physical = create_physical_expr(predicate, &schema, props, &Default::default()).ok()?;
     let kept = physical
         .evaluate(&sample)
@@ -296,9 +297,11 @@ fn share_of_sample(table: &PlacedTable, predicate: &Expr, props: &ExecutionProps
 
 /// Renames the columns of `expr` to `table`'s own name; an alias in FROM gives them another one.
 fn unqualify(expr: Expr, table: &str) -> Expr {
+    // The name as it is, which is not parsed for each column.
+    let table = TableReference::bare(table);
     let rewritten = expr.clone().up(&mut |e| match e {
         Expr::Column(column) => Ok(Transformed::yes(Expr::Column(
-            datafusion::common::Column::new(Some(table), column.name),
+            datafusion::common::Column::new(Some(table.clone()), column.name),
         ))),
         other => Ok(Transformed::no(other)),
     });

@@ -1,5 +1,6 @@
 //! What operators know of the session that runs them.
 
+use crate::counting::Counting;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -24,6 +25,21 @@ pub fn task_context(context: &SessionContext, plan: &Arc<dyn ExecutionPlan>) -> 
     let runtime = Arc::clone(state.runtime_env());
     let id = state.session_id().to_owned();
     Arc::new(without_functions(None, id, state.config().clone(), runtime))
+}
+
+/// `context` for an execution whose operators are counted.
+pub fn counted_context(context: &TaskContext, counting: Arc<Counting>) -> Arc<TaskContext> {
+    let settings = context.session_config().clone().with_extension(counting);
+    Arc::new(TaskContext::new(
+        context.task_id(),
+        context.session_id(),
+        settings,
+        context.scalar_functions().clone(),
+        context.higher_order_functions().clone(),
+        context.aggregate_functions().clone(),
+        context.window_functions().clone(),
+        context.runtime_env(),
+    ))
 }
 
 /// `context` with other settings, and without names of functions.

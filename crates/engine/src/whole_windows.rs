@@ -1,6 +1,7 @@
 //! Window functions over whole partitions.
 
 use crate::origin::values_of_table;
+use crate::repeatable::is_repeatable;
 use crate::star_order::placed_table;
 use crate::table::PlacedTable;
 use datafusion::common::stats::Precision;
@@ -152,7 +153,8 @@ impl<'a> Whole<'a> {
         if !same_keys
             || !of_input
             || !is_worth_it(input, table, keys)?
-            || !is_repeatable(window, input)?
+            || window.window_expr.iter().any(Expr::is_volatile)
+            || !is_repeatable(input)?
         {
             return Ok(None);
         }
@@ -320,32 +322,6 @@ fn reads_long_texts(input: &LogicalPlan, table: &PlacedTable) -> Result<bool> {
             let at = origin.or_else(|| schema.index_of(&column.name).ok());
             at.is_some_and(is_long)
         }))
-    })
-}
-
-/// Whether the functions of a window and its input give the same again.
-fn is_repeatable(window: &Window, input: &LogicalPlan) -> Result<bool> {
-    let mut is_volatile = window.window_expr.iter().any(Expr::is_volatile);
-    input.each(&mut |node| {
-        node.each_expression(&mut |expr| {
-            is_volatile |= expr.is_volatile() || has_subquery(expr)?;
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        is_volatile |= matches!(node, LogicalPlan::TableScan(scan) if scan.fetch.is_some());
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(!is_volatile)
-}
-
-fn has_subquery(expr: &Expr) -> Result<bool> {
-    expr.has(&mut |part| {
-        Ok(matches!(
-            part,
-            Expr::ScalarSubquery(_)
-                | Expr::Exists(_)
-                | Expr::InSubquery(_)
-                | Expr::OuterReferenceColumn(..)
-        ))
     })
 }
 

@@ -8,12 +8,14 @@ use datafusion::common::Result as DfResult;
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tierloom_counters::stalls::{Breakdown, FakeMeters, StallSource};
 use tierloom_engine::answer::to_text;
-use tierloom_engine::capture::{HostCosts, capture};
+use tierloom_engine::capture::{Captured, HostCosts, capture};
+use tierloom_engine::counting::{CountedOperator, CountedRun, Counting};
 use tierloom_engine::routing::{PlaceSpec, RoutingOptions, explain_analyze};
 use tierloom_engine::{Engine, EngineError, EngineOptions, PlacedTable};
 use tierloom_memory::router::{self, Class, PlaceTarget, PlaceUsage, TierAllocator};
-use tierloom_topology::Topology;
+use tierloom_topology::{SysRoot, Topology};
 use tierloom_workloads::ssb::queries;
 
 #[global_allocator]
@@ -23,6 +25,12 @@ static ALLOCATOR: TierAllocator<std::alloc::System> = TierAllocator::new(std::al
 const BIG_JOIN: &str = "SELECT count(*), sum(b.lo_revenue) FROM lineorder a JOIN lineorder b \
      ON a.lo_orderkey = b.lo_orderkey AND a.lo_linenumber = b.lo_linenumber";
 const MANY_GROUPS: &str = "SELECT count(*) FROM (SELECT lo_orderkey, lo_linenumber, sum(lo_revenue) FROM lineorder GROUP BY 1, 2)";
+
+/// What captures take off for hosts; these tests look at names and rows.
+const HOST: HostCosts = HostCosts {
+    stream_ns_per_byte: 0.0,
+    working_set_bytes: 0,
+};
 
 /// The router belongs to the process, so tests take turns.
 fn turn() -> MutexGuard<'static, ()> {
@@ -123,11 +131,7 @@ fn plans_answers_and_captures_are_those_without_routing() {
         assert_eq!(with.display(), without.display());
         let run = |engine: &Engine, planned| {
             let execution = engine.execute("q", planned, &|| false).unwrap();
-            let host = HostCosts {
-                stream_ns_per_byte: 0.0,
-                working_set_bytes: 0,
-            };
-            let operators: Vec<_> = capture(&execution, &host)
+            let operators: Vec<_> = capture(&execution, &HOST)
                 .operators
                 .into_iter()
                 .map(|o| (o.operator, o.phase, o.input_rows))
@@ -288,4 +292,140 @@ fn a_cancelled_query_returns_its_memory() {
         answer(&engine, "SELECT count(*) FROM date").unwrap(),
         "count(*)\n2556\n"
     );
+}
+
+/// The events of a processor that a file describes, all of which grow with the time.
+fn counting(meters: FakeMeters) -> Arc<Counting> {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("proc")).unwrap();
+    let cpu = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n";
+    std::fs::write(root.path().join("proc/cpuinfo"), cpu).unwrap();
+    let root = SysRoot::at(root.path());
+    Counting::new(StallSource::with_opener(&root, Arc::new(meters)))
+}
+
+fn counted(
+    engine: &Engine,
+    sql: &str,
+    counting: &Arc<Counting>,
+) -> (CountedRun, Captured, Duration) {
+    let planned = engine.plan("test", sql).unwrap();
+    let execution = engine
+        .execute_counted("test", &planned, counting, &|| false)
+        .unwrap();
+    let captured = capture(&execution, &HOST);
+    (captured.counted.clone().unwrap(), captured, execution.time)
+}
+
+#[test]
+fn counts_of_operators_are_those_of_their_threads_and_add_up() {
+    let _turn = turn();
+    let engine = engine_with(&tables(), Some(RoutingOptions::default()));
+    let counting = counting(FakeMeters::growing(&[
+        ("cycles", 3.0),
+        ("instructions", 6.0),
+        ("retiring_slots", 6.0),
+        ("frontend_slots", 2.0),
+        ("backend_slots", 10.0),
+        ("memory_slots", 7.2),
+        ("store_stall_cycles", 0.3),
+    ]));
+    let star = queries()[3].sql;
+    for sql in [BIG_JOIN, MANY_GROUPS, star] {
+        let (run, captured, wall) = counted(&engine, sql, &counting);
+        assert_eq!(run.problem, None);
+        // Two workers, and the thread that waits for them and takes what is left.
+        let most = 3.0 * wall.as_nanos() as f64;
+        let busy = run.whole.busy_ns;
+        assert!(busy > 0.0 && busy < most, "{sql}: {busy} of {most} ns");
+        let sum: f64 = run.operators.iter().map(|o| o.counts.busy_ns).sum();
+        assert!((sum - busy).abs() < 1e-6 * busy, "{sql}: {sum} and {busy}");
+        assert_eq!(run.phases.len(), captured.phases.len());
+        let in_phases: f64 = run.phases.iter().map(|counts| counts.busy_ns).sum();
+        assert!(in_phases <= busy * (1.0 + 1e-9), "{sql}");
+        assert!(in_phases > 0.5 * busy, "{sql}: {in_phases} of {busy}");
+        for operator in &run.operators {
+            // Stretches of a few microseconds are rounded to whole events.
+            if operator.counts.counted_share(1) * operator.counts.busy_ns < 20_000.0 {
+                continue;
+            }
+            let meaning = Breakdown::of(&operator.counts, &run.plan, None);
+            let value = |name| meaning.value(name).unwrap();
+            let name = &operator.operator;
+            let ipc = value("instructions") / value("cycles");
+            assert!((ipc - 2.0).abs() < 0.02, "{name}: {ipc}");
+            assert!((value("memory_bound") - 40.0).abs() < 1.0, "{name}");
+            assert!((value("core_bound") - 15.6).abs() < 1.0, "{name}");
+            assert!((value("store_bound") - 10.0).abs() < 1.0, "{name}");
+        }
+        // Cycles are extrapolated to the time of all stretches, counted or not. A thread that was
+        // not running between a stretch and a read has counts that are too large, and a run may
+        // have only stretches that are too short.
+        let per_ns = || {
+            let (run, ..) = counted(&engine, sql, &counting);
+            let whole = Breakdown::of(&run.whole, &run.plan, None);
+            Some(whole.value("cycles")? / run.whole.busy_ns)
+        };
+        let mut runs: Vec<f64> = (0..7).filter_map(|_| per_ns()).collect();
+        runs.sort_by(f64::total_cmp);
+        assert!(runs.len() > 3, "{sql}: {runs:?}");
+        let median = runs[runs.len() / 2];
+        assert!((median - 3.0).abs() < 0.2, "{sql}: {runs:?}");
+    }
+    all_memory_returns();
+}
+
+#[test]
+fn a_join_builds_in_one_phase_and_probes_in_another() {
+    let _turn = turn();
+    let engine = engine_with(&tables(), Some(RoutingOptions::default()));
+    let (run, captured, _) = counted(&engine, BIG_JOIN, &counting(FakeMeters::growing(&[])));
+    let names: Vec<&str> = captured.phases.iter().map(|p| p.name.as_str()).collect();
+    assert!(
+        names.contains(&"build lineorder") && names.contains(&"lineorder"),
+        "{names:?}"
+    );
+    let join = |operator: &&CountedOperator| operator.operator.ends_with("join");
+    let steps: Vec<_> = run.operators.iter().filter(join).collect();
+    let [build, probe] = steps.as_slice() else {
+        panic!("{:?}", run.operators)
+    };
+    assert!(build.operator.starts_with("build of "), "{build:?}");
+    assert_eq!(
+        (build.phase.as_str(), probe.phase.as_str()),
+        ("build lineorder", "lineorder")
+    );
+    assert!(
+        build.counts.busy_ns > 0.0 && probe.counts.busy_ns > 0.0,
+        "{steps:?}"
+    );
+    all_memory_returns();
+}
+
+#[test]
+fn without_hardware_counters_there_are_times_and_the_reason() {
+    let _turn = turn();
+    let engine = engine_with(&tables(), Some(RoutingOptions::default()));
+    const EACCES: i32 = 13;
+    let (run, ..) = counted(&engine, BIG_JOIN, &counting(FakeMeters::refusing(EACCES)));
+    assert!(run.whole.busy_ns > 0.0);
+    let problem = run.problem.as_deref().unwrap();
+    assert!(problem.contains("PERFMON"), "{problem}");
+    let meaning = Breakdown::of(&run.whole, &run.plan, Some(problem));
+    let cycles = meaning
+        .quantities
+        .iter()
+        .find(|q| q.name == "cycles")
+        .unwrap();
+    assert_eq!(cycles.value, None, "never a zero");
+    assert!(
+        cycles.note.as_deref().unwrap().contains(problem),
+        "{cycles:?}"
+    );
+    // What was planned before is not counted unless it is asked for.
+    let planned = engine.plan("test", BIG_JOIN).unwrap();
+    let execution = engine.execute("test", &planned, &|| false).unwrap();
+    assert_eq!(capture(&execution, &HOST).counted, None);
+    drop(execution);
+    all_memory_returns();
 }

@@ -76,6 +76,172 @@ for_processor! {
     }
 }
 
+/// Words of a sum where it is kept in memory.
+pub const SUM_WORDS: usize = 3;
+
+/// Values for `N` sums of each row, by sum.
+#[derive(Debug, Clone, Copy)]
+pub struct SumColumns<'a, const N: usize> {
+    /// The bits of floats.
+    pub values: [&'a [i64]; N],
+    /// What the roundings of products lost, which is added too; `None` without products.
+    pub lost: Option<[&'a [i64]; N]>,
+}
+
+/// Adds the values of each row to the `N` sums that start `at` words behind its offset in `words`.
+///
+/// First are the `N` rounded sums, then what each has lost, then the rests: so they are added
+/// together, where sums one after the other take twice as long.
+///
+/// # Panics
+/// If a column is shorter than `offsets`, or `words` than the sums of a row.
+pub fn add_together<const N: usize>(
+    words: &mut [i64],
+    offsets: &[u32],
+    at: usize,
+    columns: SumColumns<'_, N>,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if let (Ok(values), true) = (
+        <[&[i64]; 4]>::try_from(&columns.values[..]),
+        is_x86_feature_detected!("avx"),
+    ) {
+        let lost = columns.lost.and_then(|lost| lost[..].try_into().ok());
+        // SAFETY: the processor has the feature, which was just checked.
+        return unsafe { fours::add(words, offsets, at, values, lost) };
+    }
+    for (row, offset) in offsets.iter().enumerate() {
+        let words = &mut words[*offset as usize + at..][..SUM_WORDS * N];
+        for lane in 0..N {
+            let mut sum = ExactSum {
+                sum: float(words[lane]),
+                lost: float(words[N + lane]),
+                rest: float(words[2 * N + lane]),
+            };
+            sum.add(float(columns.values[lane][row]));
+            if let Some(lost) = columns.lost {
+                sum.add(float(lost[lane][row]));
+            }
+            words[lane] = word(sum.sum);
+            words[N + lane] = word(sum.lost);
+            words[2 * N + lane] = word(sum.rest);
+        }
+    }
+}
+
+/// Four sums at a time, by hand: compilers put parts of different sums into one register, and store
+/// in pieces what is loaded as a whole by the next row.
+#[cfg(target_arch = "x86_64")]
+mod fours {
+    use super::{SUM_WORDS, float};
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx")]
+    pub fn add(
+        words: &mut [i64],
+        offsets: &[u32],
+        at: usize,
+        values: [&[i64]; 4],
+        lost: Option<[&[i64]; 4]>,
+    ) {
+        let (fours, last) = offsets.as_chunks::<4>();
+        let (of_fours, of_last) = parts(values, offsets.len());
+        match lost.map(|lost| parts(lost, offsets.len())) {
+            None => {
+                for (number, offsets) in fours.iter().enumerate() {
+                    let rows = four_rows(of_fours, number);
+                    for (offset, value) in offsets.iter().zip(rows) {
+                        row(&mut words[*offset as usize + at..], value, None);
+                    }
+                }
+                for (number, offset) in last.iter().enumerate() {
+                    let value = one_row(of_last, number);
+                    row(&mut words[*offset as usize + at..], value, None);
+                }
+            }
+            Some((lost_of_fours, lost_of_last)) => {
+                for (number, offsets) in fours.iter().enumerate() {
+                    let rows = four_rows(of_fours, number);
+                    let lost = four_rows(lost_of_fours, number);
+                    for ((offset, value), lost) in offsets.iter().zip(rows).zip(lost) {
+                        row(&mut words[*offset as usize + at..], value, Some(lost));
+                    }
+                }
+                for (number, offset) in last.iter().enumerate() {
+                    let (value, lost) = (one_row(of_last, number), one_row(lost_of_last, number));
+                    row(&mut words[*offset as usize + at..], value, Some(lost));
+                }
+            }
+        }
+    }
+
+    type Fours<'a> = [&'a [[i64; 4]]; 4];
+
+    /// The values of `rows` rows by fours, and the last ones.
+    fn parts(columns: [&[i64]; 4], rows: usize) -> (Fours<'_>, [&[i64]; 4]) {
+        let parts = columns.map(|column| column[..rows].as_chunks::<4>());
+        (parts.map(|(fours, _)| fours), parts.map(|(_, last)| last))
+    }
+
+    #[target_feature(enable = "avx")]
+    fn one_row([a, b, c, d]: [&[i64]; 4], row: usize) -> __m256d {
+        _mm256_setr_pd(float(a[row]), float(b[row]), float(c[row]), float(d[row]))
+    }
+
+    /// The values of each of the four rows `number` by fours.
+    #[target_feature(enable = "avx")]
+    fn four_rows([a, b, c, d]: Fours<'_>, number: usize) -> [__m256d; 4] {
+        let (a, b) = (of_column(&a[number]), of_column(&b[number]));
+        let (c, d) = (of_column(&c[number]), of_column(&d[number]));
+        let (even_ab, odd_ab) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+        let (even_cd, odd_cd) = (_mm256_unpacklo_pd(c, d), _mm256_unpackhi_pd(c, d));
+        [
+            _mm256_permute2f128_pd::<0x20>(even_ab, even_cd),
+            _mm256_permute2f128_pd::<0x20>(odd_ab, odd_cd),
+            _mm256_permute2f128_pd::<0x31>(even_ab, even_cd),
+            _mm256_permute2f128_pd::<0x31>(odd_ab, odd_cd),
+        ]
+    }
+
+    #[target_feature(enable = "avx")]
+    fn of_column(values: &[i64; 4]) -> __m256d {
+        // SAFETY: the array has four words. The intrinsic needs no alignment.
+        unsafe { _mm256_loadu_pd(values.as_ptr().cast()) }
+    }
+
+    /// Adds values, and what their roundings lost, to the sums at the start of `words`.
+    #[inline]
+    #[target_feature(enable = "avx")]
+    fn row(words: &mut [i64], value: __m256d, rounded: Option<__m256d>) {
+        let words = &mut words[..SUM_WORDS * 4];
+        let sums = words.as_mut_ptr().cast::<f64>();
+        // SAFETY: these are the twelve words of the slice. The intrinsics need no alignment.
+        unsafe {
+            let (mut sum, carried) = exact_sums(_mm256_loadu_pd(sums), value);
+            let (mut lost, carried) = exact_sums(_mm256_loadu_pd(sums.add(4)), carried);
+            let mut rest = _mm256_add_pd(_mm256_loadu_pd(sums.add(8)), carried);
+            if let Some(rounded) = rounded {
+                let (next, carried) = exact_sums(sum, rounded);
+                let (next_lost, carried) = exact_sums(lost, carried);
+                (sum, lost) = (next, next_lost);
+                rest = _mm256_add_pd(rest, carried);
+            }
+            _mm256_storeu_pd(sums, sum);
+            _mm256_storeu_pd(sums.add(4), lost);
+            _mm256_storeu_pd(sums.add(8), rest);
+        }
+    }
+
+    /// The same as [`super::exact_sum`].
+    #[target_feature(enable = "avx")]
+    fn exact_sums(a: __m256d, b: __m256d) -> (__m256d, __m256d) {
+        let sum = _mm256_add_pd(a, b);
+        let added = _mm256_sub_pd(sum, a);
+        let of_a = _mm256_sub_pd(a, _mm256_sub_pd(sum, added));
+        (sum, _mm256_add_pd(of_a, _mm256_sub_pd(b, added)))
+    }
+}
+
 /// The product of two floats, and what its rounding lost (Dekker, A floating-point technique for
 /// extending the available precision, 1971).
 #[inline(always)]
@@ -143,6 +309,49 @@ mod tests {
             // What is lost in a lane is rounded to 53 of its bits.
             let most = parts.iter().flatten().map(|(m, e)| i128::from(*m).abs() << e).max();
             prop_assert!((found - expected).abs() <= most.unwrap_or(0) >> 96, "{} {}", found, expected);
+        }
+
+        #[test]
+        fn sums_that_are_added_together_are_those_of_each(
+            rows in prop::collection::vec((0_u32..3, prop::array::uniform8(any::<f32>())), 0..40),
+        ) {
+            /// Parts of the sums of each slot: of `N` sums, at an offset of 5.
+            fn of<const N: usize>(rows: &[(u32, [f32; 8])], with_lost: bool) -> Result<(), TestCaseError> {
+                let column = |at: usize| -> Vec<i64> {
+                    rows.iter().map(|(_, values)| word(values[at].into())).collect()
+                };
+                let columns: Vec<Vec<i64>> = (0..8).map(column).collect();
+                let slot = 5 + SUM_WORDS * N;
+                let offsets: Vec<u32> = rows.iter().map(|(group, _)| group * slot as u32).collect();
+                let mut words = vec![0; 3 * slot];
+                let mut expected = vec![ExactSum::default(); 3 * N];
+                for (group, values) in rows {
+                    for lane in 0..N {
+                        let sum = &mut expected[*group as usize * N + lane];
+                        sum.add(values[lane].into());
+                        if with_lost {
+                            sum.add(values[4 + lane].into());
+                        }
+                    }
+                }
+                let values = std::array::from_fn(|lane| &columns[lane][..]);
+                let lost = with_lost.then(|| std::array::from_fn(|lane| &columns[4 + lane][..]));
+                add_together::<N>(&mut words, &offsets, 5, SumColumns { values, lost });
+                for (at, sum) in expected.iter().enumerate() {
+                    let words = &words[at / N * slot + 5 + at % N..];
+                    let found = [words[0], words[N], words[2 * N]];
+                    let parts = [sum.sum, sum.lost, sum.rest].map(word);
+                    let is_nan = |w: i64| float(w).is_nan();
+                    for (found, expected) in found.into_iter().zip(parts) {
+                        prop_assert!(found == expected || is_nan(found) && is_nan(expected));
+                    }
+                }
+                Ok(())
+            }
+            for with_lost in [false, true] {
+                of::<2>(&rows, with_lost)?;
+                of::<4>(&rows, with_lost)?;
+            }
         }
 
         #[test]

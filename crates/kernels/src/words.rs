@@ -33,6 +33,9 @@ pub enum FloatOp {
     Equal,
 }
 
+/// Largest magnitude of whole numbers for [`FloatFunction::Whole`].
+pub const MOST_WHOLE: i64 = 1 << 51;
+
 /// A function of a float.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FloatFunction {
@@ -54,8 +57,12 @@ pub enum FloatFunction {
     Exp,
     /// The same, with the positive NaN in the place of any.
     OneNan,
+    /// The nearest float of 32 bits, as one of 64.
+    Narrow,
     /// The place in the order of `f64::total_cmp`, as an integer.
     Rank,
+    /// The integer that a whole number of at most [`MOST_WHOLE`] is; anything for others.
+    Whole,
 }
 
 /// The word of a float.
@@ -171,7 +178,14 @@ for_processor! {
             FloatFunction::Round => each(values, f64::round),
             FloatFunction::Ln => each(values, f64::ln),
             FloatFunction::Exp => each(values, f64::exp),
+            FloatFunction::Narrow => each(values, |v| f64::from(v as f32)),
             FloatFunction::OneNan => each(values, |v| if v.is_nan() { f64::NAN } else { v }),
+            FloatFunction::Whole => {
+                // Added to it, whole numbers are the last bits.
+                let zero = (MOST_WHOLE * 3) as f64;
+                let whole = |v: i64| word(float(v) + zero).wrapping_sub(word(zero));
+                values.iter_mut().for_each(|v| *v = whole(*v));
+            }
             FloatFunction::Rank => values.iter_mut().for_each(|v| *v = rank(*v)),
         }
     }
@@ -386,9 +400,9 @@ mod tests {
         fn functions_are_those_of_one_float(
             values in prop::collection::vec(words(), 0..40),
         ) {
-            use FloatFunction::{Abs, Ceil, Exp, Floor, Ln, Negative, OneNan, Round, Sqrt};
+            use FloatFunction::{Abs, Ceil, Exp, Floor, Ln, Narrow, Negative, OneNan, Round, Sqrt};
             type Function = fn(f64) -> f64;
-            let functions: [(FloatFunction, Function); 9] = [
+            let functions: [(FloatFunction, Function); 10] = [
                 (Negative, |v| -v),
                 (Abs, f64::abs),
                 (Sqrt, f64::sqrt),
@@ -398,6 +412,7 @@ mod tests {
                 (Ln, f64::ln),
                 (Exp, f64::exp),
                 (OneNan, |v| v),
+                (Narrow, |v| f64::from(v as f32)),
             ];
             for (function, expected) in functions {
                 let mut found = values.clone();
@@ -415,6 +430,13 @@ mod tests {
                 let least = ranks[0].cmp(rank);
                 prop_assert_eq!(least, float(values[0]).total_cmp(&float(*value)));
             }
+            let wholes = values.iter().map(|v| v % (MOST_WHOLE + 1));
+            let wholes: Vec<i64> = wholes.chain([MOST_WHOLE, -MOST_WHOLE]).collect();
+            let mut found: Vec<i64> = wholes.iter().map(|v| word(*v as f64)).collect();
+            apply(FloatFunction::Whole, &mut found);
+            prop_assert_eq!(&found, &wholes);
+            // Other floats may give anything, and no panic.
+            apply(FloatFunction::Whole, &mut values.clone());
             let narrow: Vec<f32> = values.iter().map(|v| float(*v) as f32).collect();
             let mut wide = vec![0; narrow.len()];
             widen(&narrow, &mut wide);

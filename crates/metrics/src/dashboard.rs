@@ -14,7 +14,7 @@ struct Panel {
 }
 
 /// `$job` and `$instance` are variables of the dashboard.
-const PANELS: [Panel; 11] = [
+const PANELS: [Panel; 12] = [
     Panel {
         title: "Statements running",
         about: "Statements that run now, and that wait for others to end",
@@ -91,6 +91,17 @@ const PANELS: [Panel; 11] = [
         queries: &[(
             "rate(tierloom_memory_traffic_bytes_total{job=\"$job\",instance=~\"$instance\"}[$__rate_interval])",
             "{{place}} {{direction}}",
+        )],
+    },
+    Panel {
+        title: "What counted statements wait for",
+        about: "Shares of the cycles of statements of sessions with SET tierloom.counters. Without data where no session counts, or the processor has no such counters",
+        unit: "percentunit",
+        width: 24,
+        kind: "timeseries",
+        queries: &[(
+            "rate(tierloom_counted_total{job=\"$job\",instance=~\"$instance\",quantity=~\".+_cycles\"}[$__rate_interval]) / ignoring(quantity) group_left rate(tierloom_counted_total{job=\"$job\",instance=~\"$instance\",quantity=\"cycles\"}[$__rate_interval])",
+            "{{quantity}}",
         )],
     },
     Panel {

@@ -36,7 +36,7 @@ pub struct Family {
 const TOTAL: &str = "_total";
 
 /// Every metric but the histogram `tierloom_statement_seconds`.
-pub const FAMILIES: [Family; 18] = [
+pub const FAMILIES: [Family; 19] = [
     Family {
         name: "tierloom_uptime_seconds",
         help: "Time since the server was started",
@@ -150,6 +150,16 @@ pub const FAMILIES: [Family; 18] = [
             let counts = s.statements.iter();
             let sample = counts.map(|c| (vec![c.kind.clone(), c.end.clone()], c.count as f64));
             sample.collect()
+        },
+    },
+    Family {
+        name: "tierloom_counted_total",
+        help: "Sums over statements of sessions with SET tierloom.counters: their number (statements), busy_seconds, cycles, instructions, bytes, and shares as cycles, such as memory_bound_cycles",
+        labels: &["quantity"],
+        samples: |s| {
+            let sums = s.counted.iter();
+            sums.map(|sum| (vec![sum.quantity.clone()], sum.value))
+                .collect()
         },
     },
     Family {
@@ -324,6 +334,10 @@ mod tests {
             running: 1,
             waiting: 0,
             statements: counted.counts(),
+            counted: vec![CountedSum {
+                quantity: "cycles".into(),
+                value: 12.0,
+            }],
             sessions: Some(Vec::new()),
             decisions: Some(vec![Decision {
                 run: 1,
@@ -350,6 +364,7 @@ mod tests {
             "tierloom_memory_class_fallbacks_total{class=\"join\",place=\"[dram]\"} 2.0",
             "tierloom_statements_total{kind=\"star\",end=\"done\"} 1.0",
             "tierloom_statement_seconds_count{kind=\"star\"} 1",
+            "tierloom_counted_total{quantity=\"cycles\"} 12.0",
             "tierloom_sessions 0.0",
             "tierloom_model_error_ratio{phase=\"lineorder\"} 0.25",
         ] {

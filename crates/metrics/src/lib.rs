@@ -22,8 +22,8 @@ pub use dashboard::{alerts, dashboard};
 pub use exposition::{CONTENT_TYPE, FAMILIES, Family, exposition};
 pub use screen::screen;
 pub use snapshot::{
-    ClassUse, Decision, NodePart, NodeUse, SessionUse, Snapshot, StatementCount, TableUse,
-    TrafficUse,
+    ClassUse, CountedSum, Decision, NodePart, NodeUse, SessionUse, Snapshot, StatementCount,
+    TableUse, TrafficUse,
 };
 
 /// The page that shows snapshots as they change, for browsers; it loads nothing from elsewhere.

@@ -25,6 +25,8 @@ pub struct Snapshot {
     pub waiting: u64,
     /// Statements that have ended, by kind and end.
     pub statements: Vec<StatementCount>,
+    /// What counted statements add up to; empty while no session counts.
+    pub counted: Vec<CountedSum>,
     /// Clients that are connected; `None` where sessions are not counted.
     pub sessions: Option<Vec<SessionUse>>,
     /// The latest decisions of adaptive placement, oldest first; `None` while it is off.
@@ -118,6 +120,16 @@ pub struct StatementCount {
     pub count: u64,
     /// Sum of their times, s.
     pub seconds: f64,
+}
+
+/// A sum over the statements of sessions with `SET tierloom.counters`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CountedSum {
+    /// `statements`, `busy_seconds`, or what `tierloom_counters` has, such as `instructions`;
+    /// shares as the cycles that they are, such as `memory_bound_cycles`.
+    pub quantity: String,
+    /// The sum since the server was started.
+    pub value: f64,
 }
 
 /// A client that is connected.

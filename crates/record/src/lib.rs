@@ -68,7 +68,9 @@ pub use interference::{
 pub use means::{REFERENCE, SAME_WITHIN, means, speedup_over_dram};
 pub use pool_cost::{PoolCostOffer, PoolCostRecord, PoolCostSensitivity};
 pub use publication::{PublicationRecord, PublishedPoint, PublishedRun, PublishedSeries};
-pub use query::{Answer, EngineKind, OperatorRecord, QueryRecord, TierUse, TimeShares};
+pub use query::{
+    Answer, CountedRecord, EngineKind, OperatorRecord, QueryRecord, TierUse, TimeShares,
+};
 pub use rank::{rank_test, smallest_p};
 pub use restart::RestartRecord;
 pub use run::{

@@ -79,6 +79,30 @@ pub struct OperatorRecord {
     pub cpu_ms: f64,
 }
 
+/// A value that was counted in an execution besides the timed ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CountedRecord {
+    /// "query", "phase" or "operator".
+    pub level: String,
+    /// Name of the phase, for phases and operators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Name of the operator, for operators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
+    /// What the value is ("busy_ns", "memory_bound").
+    pub quantity: String,
+    /// The value; `None` if it is not available.
+    pub value: Option<f64>,
+    /// Unit of the value.
+    pub unit: String,
+    /// "counted" by hardware, "timed" by a clock, or "computed" from the plan and its rows.
+    pub source: String,
+    /// Why there is no value, or what is to be known about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
 /// One query under one placement on one machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueryRecord {
@@ -129,4 +153,7 @@ pub struct QueryRecord {
     /// The operators behind the phases; measured records only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operators: Vec<OperatorRecord>,
+    /// What was counted in an untimed execution under the placement; measured records only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<CountedRecord>,
 }

@@ -81,6 +81,7 @@ fn query(run_id: &str, name: &str, values_ms: Vec<f64>) -> Record {
         tiers: vec![],
         phases: vec![],
         operators: vec![],
+        counters: vec![],
     }))
 }
 

@@ -88,6 +88,7 @@ fn query(name: &str, machine: &str, placement: &str, times: &[f64]) -> QueryReco
         tiers: vec![],
         phases: vec![],
         operators: vec![],
+        counters: vec![],
     }
 }
 

@@ -87,7 +87,8 @@ pub(super) fn driver_for(
     driver.map(Some).map_err(SqlError::input)
 }
 
-fn reads_columns(plan: &Arc<dyn ExecutionPlan>) -> bool {
+/// Whether `plan` reads columns of placed tables.
+pub(super) fn reads_columns(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<PlacedScanExec>().is_some()
         || plan.downcast_ref::<StarExec>().is_some()
         || plan.children().into_iter().any(reads_columns)

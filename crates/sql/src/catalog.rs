@@ -2,6 +2,7 @@
 
 use super::adaptive::SharedDriver;
 use super::change::Rules;
+use super::counts::SharedCounts;
 use super::elsewhere::Elsewhere;
 use super::error::SqlError;
 use super::pool::SharedPool;
@@ -48,19 +49,27 @@ pub(super) struct Catalog {
     pool: SharedPool,
     /// The driver whose decisions a system table lists.
     drive: SharedDriver,
+    /// What a system table lists of the last statement.
+    counts: SharedCounts,
     /// Who has the tables, if it is somebody else.
     elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 impl Catalog {
     /// A catalog without tables.
-    pub fn new(engine: Engine, pool: SharedPool, drive: SharedDriver) -> Result<Self, SqlError> {
+    pub fn new(
+        engine: Engine,
+        pool: SharedPool,
+        drive: SharedDriver,
+        counts: SharedCounts,
+    ) -> Result<Self, SqlError> {
         let catalog = Catalog {
             engine,
             tables: Arc::default(),
             rules: Arc::default(),
             pool,
             drive,
+            counts,
             elsewhere: None,
         };
         catalog.prepare_engine()?;
@@ -68,13 +77,14 @@ impl Catalog {
     }
 
     /// The same tables for a session with another engine on the same workers.
-    pub fn beside(other: &Catalog, engine: Engine) -> Self {
+    pub fn beside(other: &Catalog, engine: Engine, counts: SharedCounts) -> Self {
         Catalog {
             engine,
             tables: Arc::clone(&other.tables),
             rules: Arc::clone(&other.rules),
             pool: other.pool.clone(),
             drive: other.drive.clone(),
+            counts,
             elsewhere: other.elsewhere.clone(),
         }
     }
@@ -127,7 +137,7 @@ impl Catalog {
             config.sql_parser.recursion_limit = depth.map_err(|e| SqlError::running(&e))?;
             config.catalog.information_schema = true;
         }
-        system::register(context, &self.tables, &self.pool, &self.drive)
+        system::register(context, &self.tables, &self.pool, &self.drive, &self.counts)
             .map_err(|e| SqlError::running(&e))
     }
 

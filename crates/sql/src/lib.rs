@@ -22,6 +22,7 @@ mod catalog;
 mod change;
 mod checks;
 mod copy;
+mod counts;
 mod declarations;
 mod described;
 mod elsewhere;

@@ -5,6 +5,7 @@
 
 use super::adaptive::SharedDriver;
 use super::checks;
+use super::counts::{BegunCount, SharedCounts};
 use super::error::SqlError;
 use super::pauses::with_pauses;
 use arrow::array::RecordBatch;
@@ -136,6 +137,8 @@ pub(super) struct Ran {
     pub plan: Arc<dyn ExecutionPlan>,
     /// Its phases, and the bytes that it read of each column.
     pub captured: Captured,
+    /// Set if the execution was counted.
+    pub begun: Option<BegunCount>,
 }
 
 /// Runs `plan` and delivers its rows to `sink`.
@@ -149,7 +152,7 @@ pub(super) struct Ran {
 pub(super) fn stream(
     engine: &Engine,
     host: &HostCosts,
-    drive: &SharedDriver,
+    (drive, counts): (&SharedDriver, &SharedCounts),
     statement: &str,
     plan: &Arc<dyn ExecutionPlan>,
     sink: &mut dyn Sink,
@@ -170,6 +173,11 @@ pub(super) fn stream(
         None => None,
     };
     let context = task_context(engine.context(), &plan);
+    let begun = counts.begin(&plan);
+    let context = match &begun {
+        Some(begun) => begun.context(&context),
+        None => context,
+    };
     let handle = engine.handle().clone();
     let start = Instant::now();
     let result: Result<(u64, Flow), SqlError> = (|| {
@@ -221,6 +229,7 @@ pub(super) fn stream(
         rows,
         captured: capture(&execution, host),
         plan,
+        begun,
     })
 }
 

@@ -9,6 +9,7 @@
 use super::adaptive::{self, SharedDriver};
 use super::admission::Considerate;
 use super::catalog::{Catalog, TableInfo};
+use super::counts::SharedCounts;
 use super::error::SqlError;
 use super::planner::{Planner, Running};
 use super::pool::SharedPool;
@@ -72,6 +73,8 @@ pub struct SqlSession {
     pub(super) pool: SharedPool,
     /// The driver of adaptive placement, if it is on.
     pub(super) drive: SharedDriver,
+    /// What it counts of its statements.
+    pub(super) counts: SharedCounts,
     /// What it has in common with other sessions of its engine.
     pub(super) shared: Arc<Shared>,
     /// What it knows of the changes of others.
@@ -100,10 +103,11 @@ impl SqlSession {
             )));
         }
         let (pool, drive) = (SharedPool::default(), SharedDriver::default());
+        let counts = SharedCounts::default();
         let engine = Engine::new(options.engine.clone())?;
         let settings = SessionSettings::new(options.engine, options.placement);
         Ok(SqlSession {
-            catalog: Catalog::new(engine, pool.clone(), drive.clone())?,
+            catalog: Catalog::new(engine, pool.clone(), drive.clone(), counts.clone())?,
             views: Views::default(),
             replay: Replay::default(),
             shared: Arc::new(Shared::new(settings.clone())),
@@ -118,6 +122,7 @@ impl SqlSession {
             },
             pool,
             drive,
+            counts,
             running: Running::default(),
             work: WorkLog::default(),
         })
@@ -196,10 +201,10 @@ impl SqlSession {
         let statement = &self.running.text;
         let turn = self.shared.admission.enter(false, watch)?;
         let mut sink = Considerate { sink, turn, watch };
-        let ran = run::stream(
+        let mut ran = run::stream(
             engine,
             &self.work.host(),
-            &self.drive,
+            (&self.drive, &self.counts),
             statement,
             plan,
             &mut sink,
@@ -207,6 +212,10 @@ impl SqlSession {
             timing,
         )?;
         drop(sink);
+        if let Some(begun) = ran.begun.take() {
+            let (workers, machine) = (engine.options().threads, self.settings.machine.as_deref());
+            begun.finish(statement, &ran.captured, workers, machine)?;
+        }
         self.shared.add_reads(&ran.captured.column_reads);
         self.work.ran(&ran.captured);
         Ok(ran)

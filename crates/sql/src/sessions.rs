@@ -49,8 +49,10 @@ impl SharedEngine {
             .catalog
             .engine()
             .beside(options.threads, options.batch_rows);
+        let counts = first.counts.beside();
         SqlSession {
-            catalog: Catalog::beside(&first.catalog, engine),
+            catalog: Catalog::beside(&first.catalog, engine, counts.clone()),
+            counts,
             views: first.views.clone(),
             replay: Replay::default(),
             settings,
@@ -90,7 +92,8 @@ impl SqlSession {
         let batch_rows = engine.context().copied_config().batch_size();
         let engine = engine.beside(self.settings.engine.threads, batch_rows);
         SqlSession {
-            catalog: Catalog::beside(&self.catalog, engine),
+            catalog: Catalog::beside(&self.catalog, engine, self.counts.clone()),
+            counts: self.counts.clone(),
             views: self.views.clone(),
             replay: Replay::default(),
             settings: self.settings.clone(),

@@ -30,6 +30,8 @@ impl SqlSession {
             NewValue::Engine(options) if self.served => {
                 return self.adjust_engine(*options, watch);
             }
+            // It is this session's own, so nobody has to wait for it.
+            new @ NewValue::Counters(_) => return self.set_value(new, value, watch),
             new => new,
         };
         let shared = Arc::clone(&self.shared);
@@ -48,6 +50,11 @@ impl SqlSession {
                     self.catalog.check_no_temp_tables("tierloom.routing")?;
                 }
                 self.renew_engine(*options)
+            }
+            NewValue::Counters(mode) => {
+                self.settings.counters = mode;
+                self.counts.set(mode);
+                Ok(())
             }
             NewValue::Machine(None) if self.drive.get().is_some() => Err(SqlError::input(
                 "adaptive placement needs a machine profile; SET tierloom.placement to another first",

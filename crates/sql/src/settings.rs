@@ -28,6 +28,8 @@ pub(super) struct SessionSettings {
     pub machine: Option<String>,
     /// Bytes of columns that DRAM may hold under adaptive placement; `None` for no limit.
     pub dram_bytes: Option<u64>,
+    /// What is counted of the statements of this session.
+    pub counters: CountersMode,
 }
 
 impl SessionSettings {
@@ -38,14 +40,15 @@ impl SessionSettings {
             placements: BTreeMap::new(),
             machine: None,
             dram_bytes: None,
+            counters: CountersMode::Off,
         }
     }
 
     /// Takes over the settings of the machine from another session; those of a session stay.
     pub fn follow(&mut self, common: &SessionSettings) {
-        let own = (self.engine.threads, self.engine.batch_rows);
+        let own = (self.engine.threads, self.engine.batch_rows, self.counters);
         *self = common.clone();
-        (self.engine.threads, self.engine.batch_rows) = own;
+        (self.engine.threads, self.engine.batch_rows, self.counters) = own;
     }
 
     /// Forgets the placements of a table and its columns.
@@ -73,6 +76,11 @@ impl SessionSettings {
                 "batch_rows".to_owned(),
                 self.engine.batch_rows.to_string(),
                 "rows of a batch, and of a morsel of a scan",
+            ),
+            (
+                "counters".to_owned(),
+                self.counters.name().to_owned(),
+                "what is counted of statements, for tierloom_counters: on, machine (its devices too) or off",
             ),
             (
                 "placement".to_owned(),
@@ -144,6 +152,17 @@ impl SessionSettings {
                 engine.batch_rows = count("batch_rows", value, MAX_BATCH_ROWS)?;
                 Ok(NewValue::Engine(Box::new(engine)))
             }
+            ["counters"] => match CountersMode::of(value) {
+                Some(CountersMode::Off) => Ok(NewValue::Counters(CountersMode::Off)),
+                Some(_) if engine.routing.is_none() => Err(SqlError::input(
+                    "operators cannot be told apart; SET tierloom.routing = on first",
+                )),
+                Some(mode) => Ok(NewValue::Counters(mode)),
+                None => Err(SqlError::input(format!(
+                    "tierloom.counters cannot be {value:?}; expected {}",
+                    CountersMode::NAMES
+                ))),
+            },
             ["machine"] => machine(value).map(NewValue::Machine),
             ["dram_bytes"] => dram_bytes(value, topology).map(NewValue::DramBytes),
             ["memory", class] => {
@@ -205,14 +224,48 @@ impl SessionSettings {
 }
 
 /// Names of all settings, for error messages.
-const KNOWN: &str = "tierloom.batch_rows, tierloom.dram_bytes, tierloom.machine, tierloom.memory.CLASS, tierloom.placement, tierloom.placement.TABLE, \
+const KNOWN: &str = "tierloom.batch_rows, tierloom.counters, tierloom.dram_bytes, tierloom.machine, tierloom.memory.CLASS, tierloom.placement, tierloom.placement.TABLE, \
                      tierloom.placement.TABLE.COLUMN, tierloom.routing, tierloom.threads";
+
+/// What is counted of statements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum CountersMode {
+    #[default]
+    Off,
+    /// Times and events of the threads that run a statement.
+    On,
+    /// Those, and the traffic of the machine's memory controllers and CXL devices meanwhile.
+    Machine,
+}
+
+impl CountersMode {
+    /// For messages.
+    const NAMES: &'static str = "on, machine or off";
+
+    fn of(value: &str) -> Option<Self> {
+        match value.to_ascii_lowercase().as_str() {
+            "off" | "false" => Some(CountersMode::Off),
+            "on" | "true" => Some(CountersMode::On),
+            "machine" => Some(CountersMode::Machine),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            CountersMode::Off => "off",
+            CountersMode::On => "on",
+            CountersMode::Machine => "machine",
+        }
+    }
+}
 
 /// A value that is to be set.
 pub(super) enum NewValue {
     /// One of the engine's; the others are as before.
     Engine(Box<EngineOptions>),
     Machine(Option<String>),
+    Counters(CountersMode),
     DramBytes(Option<u64>),
     Placement(Policy),
     /// Of a table, or of one of its columns.

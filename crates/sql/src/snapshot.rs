@@ -47,6 +47,7 @@ impl SharedEngine {
             running: running as u64,
             waiting: waiting as u64,
             statements: Vec::new(),
+            counted: first.counts.sums(),
             sessions: None,
             decisions: decisions.map(|all| {
                 let skipped = all.len().saturating_sub(MOST_DECISIONS);

@@ -1,10 +1,11 @@
-//! System tables of the session: `tier_columns`, `tierloom_decisions`, `tier_memory` and
-//! `tier_pool`.
+//! System tables of the session: `tier_columns`, `tierloom_counters`, `tierloom_decisions`,
+//! `tier_memory` and `tier_pool`.
 //!
 //! Their rows are read while a statement is planned, from the session's tables, the adaptive driver
 //! and the router.
 
 use super::adaptive::SharedDriver;
+use super::counts::SharedCounts;
 use super::pool::{SharedPool, TIER_POOL, TierPool};
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -18,7 +19,16 @@ use tierloom_engine::{PlacedColumn, PlacedTable, SystemRows, SystemTable};
 use tierloom_memory::{Audit, AuditMode, Placing};
 
 /// Names of the system tables, which no other table may have.
-pub(super) const NAMES: [&str; 5] = [DECISIONS, TIER_COLUMNS, TIER_MEMORY, TIER_POOL, SESSIONS];
+pub(super) const NAMES: [&str; 6] = [
+    COUNTERS,
+    DECISIONS,
+    TIER_COLUMNS,
+    TIER_MEMORY,
+    TIER_POOL,
+    SESSIONS,
+];
+
+const COUNTERS: &str = "tierloom_counters";
 
 /// Of servers alone, which list their clients in it.
 const SESSIONS: &str = "tierloom_sessions";
@@ -41,6 +51,7 @@ pub(super) fn register(
     tables: &Tables,
     pool: &SharedPool,
     drive: &SharedDriver,
+    counts: &SharedCounts,
 ) -> Result<()> {
     let columns = TierColumns {
         tables: Arc::clone(tables),
@@ -49,6 +60,7 @@ pub(super) fn register(
     context.register_table(TIER_COLUMNS, Arc::new(SystemTable(columns)))?;
     let pool = TierPool::new(pool.clone());
     context.register_table(TIER_POOL, Arc::new(SystemTable(pool)))?;
+    context.register_table(COUNTERS, Arc::new(SystemTable(counts.clone())))?;
     context.register_table(DECISIONS, Arc::new(SystemTable(drive.clone())))?;
     Ok(())
 }

@@ -14,6 +14,7 @@ pub(crate) fn is_of_plain_alone(message: &str) -> bool {
         || maps_a_dictionary(message)
         || loses_an_order(message)
         || names_a_sum_twice(message)
+        || lists_a_dictionary(message)
         || cannot_cast(message)
 }
 
@@ -27,6 +28,12 @@ pub(crate) fn cannot_cast(message: &str) -> bool {
 /// session's arithmetic, which is checked, is not split.
 fn names_a_sum_twice(message: &str) -> bool {
     message.contains("Schema contains duplicate unqualified field name")
+}
+
+/// Whether plain DataFusion took the argument of `string_agg(DISTINCT x, ',' ORDER BY x)` for
+/// another expression than the key, which it does not make plain text.
+fn lists_a_dictionary(message: &str) -> bool {
+    message.contains("ORDER BY expressions must appear in argument list")
 }
 
 /// Whether the session refuses a value beyond its type, a sum or a decimal that is returned or

@@ -122,14 +122,22 @@ fn run(
     groups: Vec<GroupPart>,
     measures: Vec<Measure>,
 ) {
-    let plan = Arc::new(StarPlan {
+    run_plan(bencher, plan_of(filters, groups, measures));
+}
+
+fn plan_of(filters: Vec<ColumnFilter>, groups: Vec<GroupPart>, measures: Vec<Measure>) -> StarPlan {
+    StarPlan {
         filters,
         groups,
         measures,
         columns: CODES.len(),
         rows: ROWS as u64,
         ..StarPlan::default()
-    });
+    }
+}
+
+fn run_plan(bencher: Bencher<'_, '_>, plan: StarPlan) {
+    let plan = Arc::new(plan);
     let codes: Vec<Codes<'static>> = columns()
         .iter()
         .map(|c| Codes::new(c.bytes.as_slice(), c.width, ROWS).expect("padded"))
@@ -288,14 +296,35 @@ fn four_groups_of_all_rows(bencher: Bencher<'_, '_>) {
     run(bencher, vec![range(0, 0.98)], vec![group(4, 4)], measures);
 }
 
-#[divan::bench(sample_count = 20)]
-fn groups_by_customer_hashed(bencher: Bencher<'_, '_>) {
+/// Sums by 300,000 or 800,000 values, in an array or a hash table.
+#[divan::bench(sample_count = 20, args = [(1, false), (1, true), (3, false), (3, true)])]
+fn groups_by_many_values(bencher: Bencher<'_, '_>, (column, hashed): (usize, bool)) {
     let groups = vec![GroupPart {
-        column: 1,
+        column,
         map: GroupMap::Code,
-        count: 300_000,
+        count: u64::from(CODES[column]),
     }];
-    run(bencher, vec![], groups, vec![sum(code(6))]);
+    let plan = StarPlan {
+        hashed,
+        ..plan_of(vec![], groups, vec![sum(code(6))])
+    };
+    run_plan(bencher, plan);
+}
+
+/// So many sums of floats in groups of thousands of rows, which follow each other at random.
+#[divan::bench(sample_count = 10, args = [1, 2, 3, 4, 8])]
+fn float_sums_by_group(bencher: Bencher<'_, '_>, sums: usize) {
+    let groups = vec![GroupPart {
+        column: 0,
+        map: GroupMap::Code,
+        count: u64::from(CODES[0]),
+    }];
+    let float_sum = |number: usize| Measure {
+        kind: MeasureKind::FloatSum,
+        ..sum(code(4 + number % 3).to_float(1.0 + number as f64))
+    };
+    let measures = (0..sums).map(float_sum).collect();
+    run_plan(bencher, plan_of(vec![], groups, measures));
 }
 
 #[divan::bench(sample_count = 20, args = [0, 2, 3, 4])]

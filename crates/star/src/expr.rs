@@ -86,6 +86,15 @@ pub enum Expr {
     OfFloats(FloatOp, Box<Expr>, Box<Expr>),
     /// A function of a float.
     OfFloat(FloatFunction, Box<Expr>),
+    /// The integer that a float is, which is known to be a whole number in a range.
+    Whole {
+        /// The float.
+        value: Box<Expr>,
+        /// The smallest integer, inclusive, at least -[`crate::MOST_WHOLE`].
+        low: i64,
+        /// The largest integer, inclusive, at most [`crate::MOST_WHOLE`].
+        high: i64,
+    },
 }
 
 /// A range of values with both ends included.
@@ -154,9 +163,10 @@ impl Expr {
                 a.collect(found);
                 b.collect(found);
             }
-            Expr::Within { value, .. } | Expr::ToFloat { value, .. } | Expr::OfFloat(_, value) => {
-                value.collect(found)
-            }
+            Expr::Within { value, .. }
+            | Expr::ToFloat { value, .. }
+            | Expr::Whole { value, .. }
+            | Expr::OfFloat(_, value) => value.collect(found),
             Expr::Choose { when, then, other } => {
                 for part in [when, then, other] {
                     part.collect(found);
@@ -206,6 +216,10 @@ impl Expr {
                 )
             }
             Expr::InSet { .. } => Interval::new(0, 1),
+            Expr::Whole { value, low, high } => {
+                value.interval(max_code)?;
+                Interval::new(*low, *high)
+            }
             Expr::Choose { when, then, other } => {
                 when.interval(max_code)?;
                 let (a, b) = (then.interval(max_code)?, other.interval(max_code)?);
@@ -272,6 +286,16 @@ impl Expr {
         Expr::OfFloat(function, Box::new(self))
     }
 
+    /// The integer that the float is, a whole number from `low` to `high`, both included; anything
+    /// for other floats.
+    pub fn whole(self, low: i64, high: i64) -> Expr {
+        Expr::Whole {
+            value: Box::new(self),
+            low,
+            high,
+        }
+    }
+
     /// The place of the float in the order of `f64::total_cmp`.
     pub fn rank(self) -> Expr {
         match self {
@@ -293,9 +317,10 @@ impl Expr {
             | Expr::Mul(a, b)
             | Expr::Less(a, b)
             | Expr::OfFloats(_, a, b) => a.depth().max(1 + b.depth()),
-            Expr::Within { value, .. } | Expr::ToFloat { value, .. } | Expr::OfFloat(_, value) => {
-                value.depth()
-            }
+            Expr::Within { value, .. }
+            | Expr::ToFloat { value, .. }
+            | Expr::Whole { value, .. }
+            | Expr::OfFloat(_, value) => value.depth(),
             Expr::Choose { when, then, other } => {
                 let both = (1 + then.depth()).max(2 + other.depth());
                 when.depth().max(both)
@@ -357,6 +382,10 @@ impl Expr {
             Expr::ToFloat { value, unit } => {
                 value.evaluate(inputs, rows, buffers);
                 to_floats(&mut buffers[0][..count], *unit);
+            }
+            Expr::Whole { value, .. } => {
+                value.evaluate(inputs, rows, buffers);
+                apply(FloatFunction::Whole, &mut buffers[0][..count]);
             }
             Expr::OfFloat(function, value) => {
                 value.evaluate(inputs, rows, buffers);

@@ -6,25 +6,22 @@
 use tierloom_kernels::sums::{ExactSum, exact_product};
 use tierloom_kernels::words::{float, word};
 
-/// Words of a sum in a group.
-pub(crate) const SUM_WORDS: usize = 3;
-
-/// The sum in the words of a group.
+/// The sum in the words of a group; its parts are `stride` words apart.
 #[inline(always)]
-pub(crate) fn sum_of(words: &[i64]) -> ExactSum {
+pub(crate) fn sum_of(words: &[i64], stride: usize) -> ExactSum {
     ExactSum {
         sum: float(words[0]),
-        lost: float(words[1]),
-        rest: float(words[2]),
+        lost: float(words[stride]),
+        rest: float(words[2 * stride]),
     }
 }
 
 /// Writes a sum to the words of a group.
 #[inline(always)]
-pub(crate) fn write(sum: ExactSum, words: &mut [i64]) {
+pub(crate) fn write(sum: ExactSum, words: &mut [i64], stride: usize) {
     words[0] = word(sum.sum);
-    words[1] = word(sum.lost);
-    words[2] = word(sum.rest);
+    words[stride] = word(sum.lost);
+    words[2 * stride] = word(sum.rest);
 }
 
 /// The sum of all rows of a group.
@@ -103,7 +100,7 @@ impl FloatSum {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use tierloom_kernels::sums::sum_floats;
+    use tierloom_kernels::sums::{SUM_WORDS, sum_floats};
 
     proptest! {
         #[test]
@@ -117,9 +114,9 @@ mod tests {
             for part in &parts {
                 let mut sum = ExactSum::default();
                 part.iter().for_each(|v| sum.add(value(v)));
-                let mut words = [0; SUM_WORDS];
-                write(sum, &mut words);
-                whole.join(sum_of(&words));
+                let mut words = [0; 3 * SUM_WORDS];
+                write(sum, &mut words, 3);
+                whole.join(sum_of(&words, 3));
             }
             let total: i128 = parts.iter().flatten().map(exact).sum();
             let found = FloatSum::of_value(FloatSum::from(whole).to_value());

@@ -1,20 +1,26 @@
 //! The group table of a worker: accumulators in an array or in a hash table.
 //!
 //! An array needs no hashing but has a slot for every combination of group ordinals, so it pays
-//! only for few combinations or many rows per combination.
+//! only for few combinations, many rows per combination, or the values of one column.
 
-use crate::floats::{FloatSum, SUM_WORDS, sum_of, write};
-use crate::plan::{Measure, MeasureKind, PlanError, StarPlan};
+use crate::finished::{FinishedGroups, MeasureValues};
+use crate::floats::{sum_of, write};
+use crate::layout::{Layout, ROWS_AT, Words, add_wide, wide};
+use crate::plan::{MeasureKind, PlanError, StarPlan};
 use crate::table::Table;
 use tierloom_kernels::select::prefetch_all;
 
 /// Up to this many combinations of group ordinals the accumulators are an array, however few rows
 /// there are.
-const DENSE_COMBINATIONS: u64 = 1 << 16;
+pub const DENSE_COMBINATIONS: u64 = 1 << 16;
 
 /// Above that, they are an array only if there are this many rows per combination, since every
 /// worker has to initialise its whole array, and all arrays have to be merged.
 const ROWS_PER_COMBINATION: u64 = 8;
+
+/// Same for the values of one column: most of them occur, so that a hash table would have as many
+/// groups, with their keys, and would find their number only by growing.
+const ROWS_PER_VALUE: u64 = 1;
 
 /// Limit for the arrays of all workers together, in bytes per row of the table: about the size of
 /// its codes.
@@ -25,10 +31,10 @@ const ARRAY_BYTES_PER_ROW: u64 = 16;
 /// Most accumulators, because offsets into them and numbers of groups are stored as 32 bits.
 const MOST_WORDS: u64 = u32::MAX as u64;
 
-/// Accumulators are prefetched if they are larger than this.
+/// Accumulators are requested before they are read if they are larger than this.
 const FAR_BYTES: usize = 512 << 10;
 
-/// Hash tables with more groups than this are merged by several threads.
+/// Tables with more slots than this are merged by several threads.
 const LARGE_GROUPS: usize = 1 << 14;
 
 /// Number of keys that are looked up together, so that their cache misses overlap.
@@ -40,78 +46,13 @@ const BATCH: usize = 1024;
 const FEW_COMBINATIONS: u64 = 64;
 const LANES: usize = 4;
 
-/// Position of the number of rows of a group in its slot.
-const ROWS_AT: usize = 0;
-
-/// The positions of a measure's words in a slot.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Words {
-    pub at: usize,
-    pub wide: bool,
-    /// Position of the number of rows that counted, if some rows may not (NULL inputs).
-    pub valid_at: Option<usize>,
-}
-
-impl Words {
-    /// Whether it is the number of rows, which is counted anyway.
-    pub fn is_rows(&self) -> bool {
-        self.at == ROWS_AT
-    }
-}
-
-/// The words of one group: its number of rows, then its measures.
-#[derive(Debug, Clone)]
-pub(crate) struct Layout {
-    pub words: usize,
-    pub measures: Vec<Words>,
-    initial: Vec<i64>,
-}
-
-impl Layout {
-    fn new(measures: &[Measure]) -> Self {
-        let mut initial = vec![0];
-        let mut places = Vec::new();
-        for measure in measures {
-            if measure.kind == MeasureKind::Count && !measure.leaves_out_rows() {
-                places.push(Words {
-                    at: ROWS_AT,
-                    wide: false,
-                    valid_at: None,
-                });
-                continue;
-            }
-            let at = initial.len();
-            initial.push(match measure.kind {
-                // The bits of a float that is 0 are 0 too.
-                MeasureKind::Sum | MeasureKind::FloatSum | MeasureKind::Count => 0,
-                MeasureKind::Min => i64::MAX,
-                MeasureKind::Max => i64::MIN,
-            });
-            let wide = measure.wide && measure.kind == MeasureKind::Sum;
-            let more = match measure.kind {
-                MeasureKind::FloatSum => SUM_WORDS - 1,
-                _ => usize::from(wide),
-            };
-            initial.resize(initial.len() + more, 0);
-            let valid_at = measure.leaves_out_rows().then_some(initial.len());
-            if valid_at.is_some() {
-                initial.push(0);
-            }
-            places.push(Words { at, wide, valid_at });
-        }
-        Layout {
-            words: initial.len(),
-            measures: places,
-            initial,
-        }
-    }
-}
-
 #[derive(Debug, Clone)]
 enum Index {
-    /// Slot = key * lanes + lane.
+    /// Slot = (key - first) * lanes + lane.
     Dense {
         lanes: usize,
+        /// The key of the first slot; 0 but for a part of a merged array.
+        first: u64,
     },
     Hashed(Table),
 }
@@ -140,19 +81,23 @@ impl StarPlan {
 impl Groups {
     /// Size of the array for `combinations` groups, in bytes; `None` if the groups are hashed.
     fn dense_bytes(plan: &StarPlan, combinations: u64) -> Option<u64> {
-        if plan.key.is_some() {
+        if plan.key.as_ref().is_some_and(|key| key.below.is_none()) {
             return None;
         }
         let slots = combinations.checked_mul(lanes(combinations) as u64)?;
         let words = slots.checked_mul(Layout::new(&plan.measures).words as u64)?;
         let bytes = words.checked_mul(8)?;
         let all_bytes = bytes.checked_mul(plan.workers.max(1) as u64)?;
-        if plan.groups.is_empty() {
+        if plan.has_one_group() {
             // One slot, which needs no key.
             return Some(bytes);
         }
+        let (rows, fewest) = match plan.groups.len() {
+            1 => (plan.expected_rows(), ROWS_PER_VALUE),
+            _ => (plan.rows, ROWS_PER_COMBINATION),
+        };
         let pays = combinations <= DENSE_COMBINATIONS
-            || (combinations <= plan.rows / ROWS_PER_COMBINATION
+            || (combinations <= rows / fewest
                 && all_bytes <= plan.rows.saturating_mul(ARRAY_BYTES_PER_ROW));
         (pays && !plan.hashed && words <= most_words(plan)).then_some(bytes)
     }
@@ -160,17 +105,24 @@ impl Groups {
     /// An empty group table. `combinations` is the plan's own number of them.
     pub(crate) fn new(plan: &StarPlan, combinations: u64) -> Self {
         let layout = Layout::new(&plan.measures);
-        let (index, slots) = match Self::dense_bytes(plan, combinations) {
+        let (index, words) = match Self::dense_bytes(plan, combinations) {
             Some(_) => {
                 let lanes = lanes(combinations);
-                (Index::Dense { lanes }, combinations as usize * lanes)
+                let slots = combinations as usize * lanes;
+                (
+                    Index::Dense { lanes, first: 0 },
+                    layout.initial.repeat(slots),
+                )
             }
-            None => (Index::Hashed(Table::new(combinations, 0)), 0),
+            None => {
+                let table = Table::new(combinations, 0);
+                (Index::Hashed(table), Vec::new())
+            }
         };
         Groups {
             index,
             kinds: plan.measures.iter().map(|m| m.kind).collect(),
-            words: layout.initial.repeat(slots),
+            words,
             layout,
             most_words: most_words(plan),
         }
@@ -184,6 +136,11 @@ impl Groups {
         &mut self.words
     }
 
+    /// Whether the accumulators may not be in the caches.
+    pub(crate) fn are_far(&self) -> bool {
+        self.words.len() * 8 > FAR_BYTES
+    }
+
     /// Looks up keys and writes the offsets of their slots' first words, adding slots for new keys.
     ///
     /// # Errors
@@ -192,12 +149,9 @@ impl Groups {
         let words = self.layout.words;
         match &mut self.index {
             // The size of an array is limited when it is created, so its offsets fit 32 bits.
-            Index::Dense { lanes: 1 } => {
+            Index::Dense { lanes: 1, .. } => {
                 for (offset, key) in offsets.iter_mut().zip(keys) {
                     *offset = (*key as usize * words) as u32;
-                }
-                if self.words.len() * 8 > FAR_BYTES {
-                    prefetch_all(&self.words, &offsets[..keys.len()]);
                 }
             }
             // All others have as many; a constant makes the remainder a mask.
@@ -226,7 +180,6 @@ impl Groups {
                 for offset in offsets.iter_mut() {
                     *offset *= words as u32;
                 }
-                prefetch_all(&self.words, offsets);
             }
         }
         Ok(())
@@ -243,18 +196,11 @@ impl Groups {
             return Err(PlanError::DifferentPlans);
         }
         match (&self.index, &other.index) {
-            (Index::Dense { lanes: a }, Index::Dense { lanes: b }) => {
+            (Index::Dense { lanes: a, .. }, Index::Dense { lanes: b, .. }) => {
                 if a != b || self.words.len() != other.words.len() {
                     return Err(PlanError::DifferentPlans);
                 }
-                for at in (0..self.words.len()).step_by(words) {
-                    join(
-                        &self.kinds,
-                        &self.layout,
-                        &mut self.words[at..at + words],
-                        &other.words[at..at + words],
-                    );
-                }
+                self.join_slots(&other.words);
                 return Ok(());
             }
             (Index::Hashed(_), Index::Hashed(_)) => {}
@@ -274,23 +220,49 @@ impl Groups {
         Ok(())
     }
 
+    /// Adds the accumulators of the same keys of another array.
+    fn join_slots(&mut self, other: &[i64]) {
+        let places = self.kinds.iter().zip(&self.layout.measures);
+        let mut adds = places.map(|(kind, place)| {
+            matches!(kind, MeasureKind::Sum | MeasureKind::Count) && !place.wide
+        });
+        if adds.all(|adds| adds) {
+            for (into, from) in self.words.iter_mut().zip(other) {
+                *into = into.wrapping_add(*from);
+            }
+            return;
+        }
+        let words = self.layout.words;
+        let slots = self.words.chunks_exact_mut(words);
+        for (into, from) in slots.zip(other.chunks_exact(words)) {
+            join(&self.kinds, &self.layout, into, from);
+        }
+    }
+
     /// Whether several threads should merge the workers' groups, each with [`Groups::merged_part`]
     /// for its part.
     pub fn is_large(&self) -> bool {
-        matches!(&self.index, Index::Hashed(table) if table.keys().len() > LARGE_GROUPS)
+        self.slot_count() > LARGE_GROUPS
     }
 
     /// Merges those groups of all workers whose keys belong to the `part`-th of `parts`; each key
     /// belongs to one part.
     ///
     /// # Errors
-    /// [`PlanError::TooManyAccumulators`] if the groups of a part do not fit the limit.
+    /// [`PlanError::TooManyAccumulators`] if the groups of a part do not fit the limit,
+    /// [`PlanError::DifferentPlans`] if arrays of several lengths are merged.
     ///
     /// # Panics
     /// If `workers` is empty.
     pub fn merged_part(workers: &[Groups], part: usize, parts: usize) -> Result<Groups, PlanError> {
-        let all: usize = workers.iter().map(Groups::hashed_keys).sum();
-        let mut whole = workers[0].without_groups(all / parts.max(1));
+        let table = match &workers[0].index {
+            Index::Dense { lanes, .. } => {
+                return Self::merged_range(workers, *lanes, part, parts);
+            }
+            Index::Hashed(table) => table,
+        };
+        let all: usize = workers.iter().map(Groups::slot_count).sum();
+        let mut whole = workers[0].without_groups(table, all / parts.max(1));
         let (mut keys, mut slots, mut offsets) = ([0; BATCH], [&[][..]; BATCH], [0; BATCH]);
         for worker in workers {
             let mut from = worker.slots().peekable();
@@ -302,6 +274,7 @@ impl Groups {
                     count += usize::from(part_of(key, parts) == part);
                 }
                 whole.offsets(&keys[..count], &mut offsets[..count])?;
+                prefetch_all(&whole.words, &offsets[..count]);
                 for (offset, words) in offsets[..count].iter().zip(slots) {
                     let at = *offset as usize;
                     let into = &mut whole.words[at..at + words.len()];
@@ -312,27 +285,48 @@ impl Groups {
         Ok(whole)
     }
 
-    /// Number of groups in a hash table.
-    fn hashed_keys(&self) -> usize {
-        match &self.index {
-            Index::Dense { .. } => 0,
-            Index::Hashed(table) => table.keys().len(),
+    /// Merges the `part`-th of `parts` ranges of keys of arrays.
+    fn merged_range(
+        workers: &[Groups],
+        lanes: usize,
+        part: usize,
+        parts: usize,
+    ) -> Result<Groups, PlanError> {
+        let model = &workers[0];
+        if workers.iter().any(|w| w.words.len() != model.words.len()) {
+            return Err(PlanError::DifferentPlans);
         }
+        let words_of_key = lanes * model.layout.words;
+        let keys = model.words.len() / words_of_key;
+        let [from, to] = [part, part + 1].map(|part| keys * part / parts);
+        let range = from * words_of_key..to * words_of_key;
+        let mut whole = Groups {
+            index: Index::Dense {
+                lanes,
+                first: from as u64,
+            },
+            kinds: model.kinds.clone(),
+            layout: model.layout.clone(),
+            words: model.words[range.clone()].to_vec(),
+            most_words: model.most_words,
+        };
+        for worker in &workers[1..] {
+            whole.join_slots(&worker.words[range.clone()]);
+        }
+        Ok(whole)
     }
 
-    /// An empty group table of the same plan, with room for so many groups.
-    fn without_groups(&self, room: usize) -> Groups {
-        let (index, slots) = match &self.index {
-            Index::Dense { lanes } => {
-                let slots = self.words.len() / self.layout.words;
-                (Index::Dense { lanes: *lanes }, slots)
-            }
-            Index::Hashed(table) => (Index::Hashed(table.emptied(room)), 0),
-        };
+    /// Number of slots; those of a hash table are its groups.
+    fn slot_count(&self) -> usize {
+        self.words.len() / self.layout.words
+    }
+
+    /// An empty hash table for the same plan, with room for so many groups.
+    fn without_groups(&self, table: &Table, room: usize) -> Groups {
         Groups {
-            index,
+            index: Index::Hashed(table.emptied(room)),
             kinds: self.kinds.clone(),
-            words: self.layout.initial.repeat(slots),
+            words: Vec::with_capacity(room * self.layout.words),
             layout: self.layout.clone(),
             most_words: self.most_words,
         }
@@ -340,7 +334,7 @@ impl Groups {
 
     /// Merges the accumulators of each group that rows used in turn.
     fn fold_lanes(&mut self) {
-        let Index::Dense { lanes } = &mut self.index else {
+        let Index::Dense { lanes, .. } = &mut self.index else {
             return;
         };
         let (words, count) = (self.layout.words, *lanes);
@@ -364,7 +358,7 @@ impl Groups {
             // An array has a slot for every combination; those without rows are not groups.
             .filter(|(_, words)| words[ROWS_AT] > 0)
             .map(move |(slot, words)| match &self.index {
-                Index::Dense { lanes } => ((slot / lanes) as u64, words),
+                Index::Dense { lanes, first } => (first + (slot / lanes) as u64, words),
                 Index::Hashed(table) => (table.keys()[slot], words),
             })
     }
@@ -372,21 +366,22 @@ impl Groups {
     /// The groups that have rows, column by column.
     pub fn finish(mut self) -> FinishedGroups {
         self.fold_lanes();
-        let mut found = FinishedGroups {
-            keys: Vec::new(),
-            rows: Vec::new(),
-            measures: vec![Vec::new(); self.kinds.len()],
-        };
+        let groups = self.slots().count();
+        let (mut keys, mut rows) = (Vec::with_capacity(groups), Vec::with_capacity(groups));
         for (key, words) in self.slots() {
-            found.keys.push(key);
-            found.rows.push(words[ROWS_AT] as u64);
+            keys.push(key);
+            rows.push(words[ROWS_AT] as u64);
         }
-        let measures = found.measures.iter_mut().zip(&self.kinds);
-        for ((column, kind), place) in measures.zip(&self.layout.measures) {
-            column.reserve_exact(found.keys.len());
-            column.extend(self.slots().map(|(_, words)| value(*kind, *place, words)));
+        let measures = self.kinds.iter().zip(&self.layout.measures);
+        let values = |(kind, place): (&MeasureKind, &Words)| {
+            let slots = self.slots().map(|(_, words)| words);
+            MeasureValues::of(slots, groups, *kind, *place)
+        };
+        FinishedGroups {
+            measures: measures.map(values).collect(),
+            keys,
+            rows,
         }
-        found
     }
 
     /// Size of the accumulators and their index, in bytes.
@@ -397,18 +392,6 @@ impl Groups {
         };
         self.words.capacity() * 8 + index
     }
-}
-
-/// The groups that have rows, column by column.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FinishedGroups {
-    /// Combined keys; in ascending order unless the groups were hashed.
-    pub keys: Vec<u64>,
-    /// Number of rows of each group.
-    pub rows: Vec<u64>,
-    /// The values of each measure by group; `None` where no row counted, except that
-    /// counts are then 0. Sums of floats are for [`FloatSum::of_value`](crate::FloatSum::of_value).
-    pub measures: Vec<Vec<Option<i128>>>,
 }
 
 /// Number of accumulators per group.
@@ -426,50 +409,28 @@ fn most_words(plan: &StarPlan) -> u64 {
         .map_or(MOST_WORDS, |bytes| (bytes / 8).min(MOST_WORDS))
 }
 
-fn value(kind: MeasureKind, place: Words, words: &[i64]) -> Option<i128> {
-    if place.valid_at.is_some_and(|at| words[at] == 0) && kind != MeasureKind::Count {
-        return None;
-    }
-    Some(if kind == MeasureKind::FloatSum {
-        FloatSum::from(sum_of(&words[place.at..])).to_value()
-    } else if place.wide {
-        wide(words, place.at)
-    } else {
-        i128::from(words[place.at])
-    })
-}
-
-/// The 128 bits of two words.
-fn wide(words: &[i64], at: usize) -> i128 {
-    (i128::from(words[at + 1]) << 64) | i128::from(words[at] as u64)
-}
-
-/// Adds to the 128 bits of two words.
-pub(crate) fn add_wide(words: &mut [i64], at: usize, value: i128) {
-    let sum = wide(words, at).wrapping_add(value);
-    (words[at], words[at + 1]) = (sum as i64, (sum >> 64) as i64);
-}
-
 fn join(kinds: &[MeasureKind], layout: &Layout, into: &mut [i64], from: &[i64]) {
     into[ROWS_AT] += from[ROWS_AT];
     let measures = kinds.iter().zip(&layout.measures);
     for (kind, place) in measures.filter(|(_, place)| !place.is_rows()) {
         let at = place.at;
+        if let Some(counted) = place.counts() {
+            into[counted] += from[counted];
+        }
         match kind {
+            // It is the number of rows that count.
+            MeasureKind::Count => {}
             MeasureKind::Min => into[at] = into[at].min(from[at]),
             MeasureKind::Max => into[at] = into[at].max(from[at]),
             MeasureKind::FloatSum => {
-                let mut sum = sum_of(&into[at..]);
-                sum.join(sum_of(&from[at..]));
-                write(sum, &mut into[at..]);
+                let mut sum = sum_of(&into[at..], place.stride);
+                sum.join(sum_of(&from[at..], place.stride));
+                write(sum, &mut into[at..], place.stride);
             }
-            MeasureKind::Sum | MeasureKind::Count if place.wide => {
+            MeasureKind::Sum if place.wide => {
                 add_wide(into, at, wide(from, at));
             }
-            MeasureKind::Sum | MeasureKind::Count => into[at] = into[at].wrapping_add(from[at]),
-        }
-        if let Some(valid) = place.valid_at {
-            into[valid] += from[valid];
+            MeasureKind::Sum => into[at] = into[at].wrapping_add(from[at]),
         }
     }
 }

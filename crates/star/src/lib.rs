@@ -19,27 +19,31 @@
 mod accumulate;
 mod cost;
 mod expr;
+mod finished;
 mod floats;
 mod groups;
 mod inputs;
+mod layout;
 mod many_groups;
 mod one_group;
 mod plan;
 mod runs;
 mod spans;
+mod staged;
 mod table;
 mod values;
 mod worker;
 
 pub use cost::{best_order, pipeline_cost};
 pub use expr::{Expr, Interval};
+pub use finished::{FinishedGroups, MeasureValues};
 pub use floats::FloatSum;
-pub use groups::{FinishedGroups, Groups};
+pub use groups::{DENSE_COMBINATIONS, Groups};
 pub use inputs::{WordColumn, WordValues};
 pub use plan::{
     ColumnFilter, GroupMap, GroupPart, Measure, MeasureKind, PlanError, StarPlan, Test, WordKey,
 };
 pub use spans::{SpanParts, Spans};
-pub use tierloom_kernels::words::{Bits, FloatFunction, FloatOp};
+pub use tierloom_kernels::words::{Bits, FloatFunction, FloatOp, MOST_WHOLE};
 pub use values::CodeValues;
 pub use worker::{Columns, FilterStats, MORSEL_ROWS, Worker};

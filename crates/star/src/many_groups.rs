@@ -1,8 +1,9 @@
 //! Aggregates of rows of several groups, which go through memory one by one.
 
-use crate::floats::{SUM_WORDS, sum_of, write};
-use crate::groups::{Words, add_wide};
+use crate::floats::{sum_of, write};
+use crate::layout::{Words, add_wide};
 use crate::plan::MeasureKind;
+use tierloom_kernels::sums::SUM_WORDS;
 use tierloom_kernels::words::float;
 
 /// Adds each value to the group at its offset.
@@ -16,7 +17,8 @@ pub(crate) fn add_rows(
     let rows = offsets.iter().zip(values);
     let rows = rows.map(|(offset, value)| (*offset as usize + place.at, *value));
     match kind {
-        MeasureKind::Count => rows.for_each(|(at, _)| words[at] += 1),
+        // Rows are counted before.
+        MeasureKind::Count => {}
         MeasureKind::FloatSum => rows.for_each(|(at, v)| add_float(words, at, v)),
         MeasureKind::Sum if place.wide => rows.for_each(|(at, v)| add_wide(words, at, v.into())),
         MeasureKind::Sum => rows.for_each(|(at, v)| words[at] = words[at].wrapping_add(v)),
@@ -25,21 +27,18 @@ pub(crate) fn add_rows(
     }
 }
 
-/// Adds a value to the group at `offset`, and counts it where the group keeps the number of those
-/// that count.
-pub(crate) fn add_counting_row(
+/// Adds a value to the group at `offset`.
+pub(crate) fn add_row(
     words: &mut [i64],
     place: Words,
     kind: MeasureKind,
     offset: usize,
     value: i64,
 ) {
-    if let Some(at) = place.valid_at {
-        words[offset + at] += 1;
-    }
     let at = offset + place.at;
     match kind {
-        MeasureKind::Count => words[at] += 1,
+        // Rows are counted before.
+        MeasureKind::Count => {}
         MeasureKind::FloatSum => add_float(words, at, value),
         MeasureKind::Sum if place.wide => add_wide(words, at, value.into()),
         MeasureKind::Sum => words[at] = words[at].wrapping_add(value),
@@ -52,7 +51,7 @@ pub(crate) fn add_counting_row(
 #[inline(always)]
 fn add_float(words: &mut [i64], at: usize, value: i64) {
     let words = &mut words[at..at + SUM_WORDS];
-    let mut sum = sum_of(words);
+    let mut sum = sum_of(words, 1);
     sum.add(float(value));
-    write(sum, words);
+    write(sum, words, 1);
 }

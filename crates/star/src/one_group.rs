@@ -4,7 +4,7 @@
 //! groups go through memory one by one, where each addition waits for the last one.
 
 use crate::floats::{sum_of, write};
-use crate::groups::{Words, add_wide};
+use crate::layout::{Words, add_wide};
 use crate::plan::MeasureKind;
 use tierloom_kernels::sums::sum_floats;
 use tierloom_kernels::words::keep_or;
@@ -16,44 +16,28 @@ const LANES: usize = 8;
 pub(crate) fn add(words: &mut [i64], place: Words, kind: MeasureKind, values: &[i64]) {
     let word = &mut words[place.at];
     match kind {
-        MeasureKind::Count => *word += values.len() as i64,
+        // Rows are counted before.
+        MeasureKind::Count => {}
         MeasureKind::Min => *word = (*word).min(fold(values, i64::MAX, i64::min)),
         MeasureKind::Max => *word = (*word).max(fold(values, i64::MIN, i64::max)),
         MeasureKind::FloatSum => {
-            let mut sum = sum_of(&words[place.at..]);
+            let mut sum = sum_of(&words[place.at..], place.stride);
             sum.join(sum_floats(values));
-            write(sum, &mut words[place.at..]);
+            write(sum, &mut words[place.at..], place.stride);
         }
         MeasureKind::Sum if place.wide => add_wide(words, place.at, wide_sum(values)),
         MeasureKind::Sum => *word = word.wrapping_add(fold(values, 0, i64::wrapping_add)),
     }
 }
 
-/// Adds those of `values` that count, and their number where the group keeps it.
-///
-/// Values that do not count are overwritten.
-pub(crate) fn add_counting(
-    words: &mut [i64],
-    place: Words,
-    kind: MeasureKind,
-    values: &mut [i64],
-    counts: &[bool],
-) {
-    let number = counts.iter().map(|counts| i64::from(*counts)).sum::<i64>();
-    if let Some(at) = place.valid_at {
-        words[at] += number;
-    }
+/// Overwrites the values that do not count, so that they change nothing.
+pub(crate) fn leave_out(kind: MeasureKind, values: &mut [i64], counts: &[bool]) {
     let none = match kind {
-        MeasureKind::Count => {
-            words[place.at] += number;
-            return;
-        }
-        MeasureKind::Sum | MeasureKind::FloatSum => 0,
+        MeasureKind::Sum | MeasureKind::FloatSum | MeasureKind::Count => 0,
         MeasureKind::Min => i64::MAX,
         MeasureKind::Max => i64::MIN,
     };
     keep_or(values, counts, none);
-    add(words, place, kind, values);
 }
 
 /// Combines values in any order.
@@ -102,33 +86,37 @@ mod tests {
             vectors in prop::collection::vec(
                 prop::collection::vec((extreme(), any::<bool>()), 0..60), 1..5),
         ) {
-            let wide = Words { at: 0, wide: true, valid_at: Some(2) };
-            let narrow = Words { at: 0, wide: false, valid_at: Some(1) };
-            let (mut sum, mut kept_sum) = ([0; 3], [0; 3]);
-            let (mut least, mut most, mut count) = ([i64::MAX, 0], [i64::MIN, 0], [0, 0]);
+            let place = |wide| Words {
+                at: 0,
+                wide,
+                stride: 1,
+                set: None,
+                valid_at: None,
+                is_first: false,
+            };
+            let (mut sum, mut kept_sum) = ([0; 2], [0; 2]);
+            let (mut least, mut most) = ([i64::MAX], [i64::MIN]);
             for vector in &vectors {
                 let (values, counts): (Vec<i64>, Vec<bool>) = vector.iter().copied().unzip();
-                add(&mut sum, wide, MeasureKind::Sum, &values);
+                add(&mut sum, place(true), MeasureKind::Sum, &values);
                 let kept = |words: &mut [i64], place, kind| {
-                    add_counting(words, place, kind, &mut values.clone(), &counts);
+                    let mut values = values.clone();
+                    leave_out(kind, &mut values, &counts);
+                    add(words, place, kind, &values);
                 };
-                kept(&mut kept_sum, wide, MeasureKind::Sum);
-                kept(&mut least, narrow, MeasureKind::Min);
-                kept(&mut most, narrow, MeasureKind::Max);
-                kept(&mut count, narrow, MeasureKind::Count);
+                kept(&mut kept_sum, place(true), MeasureKind::Sum);
+                kept(&mut least, place(false), MeasureKind::Min);
+                kept(&mut most, place(false), MeasureKind::Max);
             }
             let all = || vectors.iter().flatten();
             let kept = || all().filter(|(_, counts)| *counts).map(|(value, _)| *value);
-            let number = kept().count() as i64;
             let joined = |words: &[i64]| {
                 (i128::from(words[1]) << 64) | i128::from(words[0] as u64)
             };
             prop_assert_eq!(joined(&sum), all().map(|(value, _)| i128::from(*value)).sum::<i128>());
             prop_assert_eq!(joined(&kept_sum), kept().map(i128::from).sum::<i128>());
-            prop_assert_eq!(kept_sum[2], number);
-            prop_assert_eq!(least, [kept().min().unwrap_or(i64::MAX), number]);
-            prop_assert_eq!(most, [kept().max().unwrap_or(i64::MIN), number]);
-            prop_assert_eq!(count, [number, number]);
+            prop_assert_eq!(least, [kept().min().unwrap_or(i64::MAX)]);
+            prop_assert_eq!(most, [kept().max().unwrap_or(i64::MIN)]);
         }
     }
 }

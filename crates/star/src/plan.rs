@@ -135,6 +135,11 @@ impl Measure {
         !self.nulls.is_empty() || !self.when.is_empty()
     }
 
+    /// Whether the same rows count for it as for `other`.
+    pub(crate) fn counts_rows_of(&self, other: &Measure) -> bool {
+        self.nulls == other.nulls && self.when == other.when
+    }
+
     /// Its conditions, values and factor.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         self.when.iter().chain([&self.expr]).chain(&self.factor)
@@ -164,6 +169,8 @@ pub struct WordKey {
     pub nulls: Vec<usize>,
     /// Conditions without which the key of a row is NULL: none of them is 0.
     pub when: Vec<Expr>,
+    /// If all words, that of NULL too, are from 0 on and less than this; `None` if not known.
+    pub below: Option<u64>,
 }
 
 impl WordKey {
@@ -321,6 +328,12 @@ impl StarPlan {
         spans.map_or(column, |at| self.spans[at].column)
     }
 
+    /// About how many rows pass the filters on one column.
+    pub(crate) fn expected_rows(&self) -> u64 {
+        let shares = self.filters.iter().map(|filter| filter.expected_share);
+        (self.rows as f64 * shares.product::<f64>()) as u64
+    }
+
     /// Number of combinations of group ordinals, which is the number of slots of a dense group
     /// table.
     ///
@@ -340,9 +353,9 @@ impl StarPlan {
         if let Some(column) = missing.or_else(|| used.find(|column| *column >= all)) {
             return Err(PlanError::NoSuchColumn(column));
         }
-        if self.key.is_some() {
+        if let Some(key) = &self.key {
             return match self.groups.is_empty() {
-                true => Ok(u64::MAX),
+                true => Ok(key.below.unwrap_or(u64::MAX)),
                 false => Err(PlanError::TooManyGroups),
             };
         }

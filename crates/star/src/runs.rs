@@ -3,6 +3,11 @@
 //! Their values are added in registers, where in memory each addition would wait for the last one.
 
 use std::ops::Range;
+use tierloom_kernels::select::VECTOR_ROWS;
+
+/// Rows of a vector whose expressions are computed together, so that their values stay in the
+/// caches of first level.
+pub(crate) const BLOCK_ROWS: usize = VECTOR_ROWS / 4;
 
 /// Rows that are looked at together.
 const CHUNK: usize = 32;

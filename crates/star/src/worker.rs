@@ -9,7 +9,8 @@ use crate::cost::{MAX_DENSE, Order, best_order};
 use crate::groups::Groups;
 use crate::inputs::{Inputs, WordColumn, WordValues};
 use crate::plan::{GroupMap, Measure, PlanError, StarPlan, Test, WordKey};
-use crate::runs::Run;
+use crate::runs::{BLOCK_ROWS, Run};
+use crate::staged::Staged;
 use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes};
@@ -26,10 +27,6 @@ const MORSELS_PER_ORDER: u64 = 16;
 
 /// Maps larger than this, in bytes, are prefetched.
 const FAR_MAP_BYTES: usize = 512 << 10;
-
-/// Rows of a vector whose expressions are computed together, so that their values stay in the
-/// caches of first level.
-pub(crate) const BLOCK_ROWS: usize = VECTOR_ROWS / 4;
 
 /// Late columns are prefetched if at most one row of this many is left.
 const SPARSE_ONE_IN: usize = 8;
@@ -119,6 +116,8 @@ pub struct Worker {
     /// The current block, by the groups of its rows.
     pub(crate) runs: Vec<Run>,
     pub(crate) values: Vec<Vec<i64>>,
+    /// The values of the current block for sums that are added together.
+    pub(crate) staged: Vec<Staged>,
     /// Rows that count for a measure that leaves out some.
     pub(crate) counts: Vec<bool>,
 }
@@ -156,8 +155,10 @@ impl Worker {
         }
         needed.reverse();
         with_spans(&mut used);
+        let groups = Groups::new(&plan, combinations);
         let mut worker = Worker {
-            groups: Groups::new(&plan, combinations),
+            staged: groups.layout().sets.iter().map(Staged::new).collect(),
+            groups,
             order: best_order(&plan.filters, widths, &shares),
             stats: vec![FilterStats::default(); plan.filters.len()],
             conditions: vec![FilterStats::default(); plan.conditions.len()],
@@ -402,6 +403,7 @@ impl Worker {
                     self.accumulate(index, measure, rows.clone());
                 }
             }
+            self.add_staged(rows);
         }
         Ok(())
     }
@@ -500,8 +502,7 @@ fn alike(measures: &[Measure], index: usize) -> usize {
 
 /// The first measure that counts the same rows as the one at `index`.
 fn same_rows(measures: &[Measure], index: usize) -> usize {
-    let one = &measures[index];
-    let same = |m: &Measure| m.nulls == one.nulls && m.when == one.when;
+    let same = |m: &Measure| m.counts_rows_of(&measures[index]);
     measures.iter().position(same).unwrap_or(index)
 }
 

@@ -152,7 +152,7 @@ fn fused(plan: StarPlan, columns: &[Column], rows: usize, workers: usize) -> Ans
     let mut at_once: Vec<_> = found.keys.iter().copied().zip(found.rows.clone()).collect();
     at_once.sort_unstable();
     assert_eq!(in_parts, at_once, "merged by several threads and by one");
-    let measures = |i: usize| found.measures.iter().map(|m| m[i]).collect();
+    let measures = |i: usize| found.measures.iter().map(|m| m.get(i)).collect();
     (0..found.keys.len())
         .map(|i| (found.keys[i], (found.rows[i], measures(i))))
         .collect()
@@ -393,6 +393,23 @@ fn arrays_of_all_workers_together_stay_in_proportion_to_the_rows() {
         let bytes = plan(workers, codes).dense_bytes().unwrap().unwrap_or(0);
         assert!(bytes * workers as u64 <= rows * 16, "{workers} {codes}");
     }
+    // The values of one column are an array down to a row per value that passes the filters.
+    assert_eq!(plan(1, rows).dense_bytes(), Ok(Some(rows * 16)));
+    assert_eq!(plan(1, rows + 1).dense_bytes(), Ok(None));
+    let half = |codes| {
+        let filter = ColumnFilter {
+            column: 0,
+            test: Test::Range { low: 0, high: 1 },
+            expected_share: 0.5,
+        };
+        let filters = vec![filter];
+        StarPlan {
+            filters,
+            ..plan(1, codes)
+        }
+    };
+    assert!(half(rows / 2).dense_bytes().unwrap().is_some());
+    assert_eq!(half(rows / 2 + 1).dense_bytes(), Ok(None));
     // 65,536 combinations are an array, whatever the number of rows.
     assert!(plan(96, 1 << 16).dense_bytes().unwrap().is_some());
     let hashed = StarPlan {

@@ -144,7 +144,7 @@ fn fused(plan: StarPlan, rows: &Rows, workers: usize) -> BTreeMap<u64, Vec<Optio
     let measures = |row: usize| {
         let measures = found.measures.iter().enumerate();
         measures
-            .map(|(at, values)| values[row].map(|v| value(at, v)))
+            .map(|(at, values)| values.get(row).map(|v| value(at, v)))
             .collect()
     };
     let keys = found.keys.iter().enumerate();
@@ -209,6 +209,7 @@ fn by_x() -> WordKey {
         null: NULL,
         nulls: vec![X],
         when: Vec::new(),
+        below: None,
     }
 }
 
@@ -220,6 +221,22 @@ fn by_n() -> WordKey {
         null: NULL,
         nulls: Vec::new(),
         when: vec![more],
+        below: None,
+    }
+}
+
+/// Groups by the code and whether `y` is small, or nothing where `x` is NULL; up to `most` words.
+fn by_number(most: u64) -> WordKey {
+    let small = word(Y)
+        .rank()
+        .within(i64::MIN, rank(9_000_f64.to_bits() as i64));
+    let number = Expr::Code { column: 0, base: 1 } * Expr::Constant(2) + small;
+    WordKey {
+        value: number,
+        null: 0,
+        nulls: vec![X],
+        when: Vec::new(),
+        below: Some(most),
     }
 }
 
@@ -264,11 +281,12 @@ proptest! {
     #[test]
     fn words_and_floats_are_aggregated_as_by_a_loop(
         count in prop::sample::select(vec![1_usize, 1023, 1025, 4096, 30_000]),
-        grouped in 0_u8..4,
+        grouped in 0_u8..6,
         filtered in any::<bool>(),
         conditions in 0_u8..4,
         workers in 1_usize..4,
         turned in 0_usize..12,
+        kept in 1_usize..13,
         seed in any::<u64>(),
     ) {
         let rows = rows(count, seed);
@@ -285,6 +303,8 @@ proptest! {
         let group = GroupPart { column: 0, map: GroupMap::Code, count: 10 };
         let mut measures = measures();
         measures.rotate_left(turned);
+        // Sums of floats are added by one, two and four.
+        measures.truncate(kept);
         let plan = StarPlan {
             filters: if filtered { vec![filter] } else { vec![] },
             conditions: match conditions {
@@ -297,6 +317,9 @@ proptest! {
             key: match grouped {
                 2 => Some(by_x()),
                 3 => Some(by_n()),
+                4 => Some(by_number(22)),
+                // Too many for an array of so few rows.
+                5 => Some(by_number(1 << 40)),
                 _ => None,
             },
             measures,
@@ -319,6 +342,9 @@ proptest! {
                     0 => 0,
                     1 => u64::from(rows.codes[row]),
                     2 => rows.x[row].map_or(NULL, |x| (x / 4096.0).floor().to_bits() as i64) as u64,
+                    4 | 5 => rows.x[row].map_or(0, |_| {
+                        2 * (u64::from(rows.codes[row]) + 1) + u64::from(rows.y[row] <= 9_000.0)
+                    }),
                     _ if rows.codes[row] > 3 => (rows.n[row] - 5) as u64,
                     _ => NULL as u64,
                 };
@@ -330,6 +356,7 @@ proptest! {
         for (key, group) in &groups {
             let mut expected = by_rows(&rows, group);
             expected.rotate_left(turned);
+            expected.truncate(kept);
             prop_assert_eq!(&found[key], &expected, "group {}", key);
         }
     }

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time in which a new host must be reached.
+/// Time in which a host must be reached after its link came up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A port on which nothing listens.
@@ -74,7 +74,6 @@ impl Network {
         ip(&["-n", namespace, "link", "set", link, "up"])?;
         ip(&["-n", namespace, "link", "set", "lo", "up"])?;
         host.set_link(true)?;
-        host.until_reached()?;
         Ok(host)
     }
 
@@ -125,13 +124,14 @@ impl NetworkHost {
         }
     }
 
-    /// Cuts the host off, or connects it again.
+    /// Cuts the host off, or connects it again and waits until packets reach it.
     ///
     /// # Errors
-    /// What `ip` says.
+    /// What `ip` says, or that no packet has reached the host for long.
     pub fn set_link(&self, up: bool) -> Result<(), String> {
         let state = if up { "up" } else { "down" };
-        ip(&["link", "set", &self.link, state])
+        ip(&["link", "set", &self.link, state])?;
+        if up { self.until_reached() } else { Ok(()) }
     }
 }
 

@@ -95,8 +95,8 @@ fn operator(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Executio
         Arc::new(sorted.with_fetch(sort.fetch()))
     } else {
         match checks.join(&node)? {
-            Some(join) if checks.added => join,
-            _ => return Ok(Transformed::no(node)),
+            Some(join) => join,
+            None => return Ok(Transformed::no(node)),
         }
     };
     Ok(Transformed::yes(changed))
@@ -175,22 +175,32 @@ impl Checks {
         Ok(changed.with_limit_options(aggregate.limit_options()))
     }
 
-    /// A join with checked keys and condition; `None` for other operators.
+    /// A join with checked keys and condition; `None` for other operators, and for joins that need
+    /// no check.
     fn join(&mut self, node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         if let Some(join) = node.downcast_ref::<HashJoinExec>() {
             let on = self.keys(join.on(), join.left(), join.right())?;
             let filter = self.condition(join.filter())?;
+            if !self.added {
+                return Ok(None);
+            }
             let join = join.builder().with_on(on).with_filter(filter);
             return Ok(Some(join.build_exec()?));
         }
         if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
             let filter = self.condition(join.filter())?;
+            if !self.added {
+                return Ok(None);
+            }
             let join = NestedLoopJoinExecBuilder::from(join).with_filter(filter);
             return Ok(Some(Arc::new(join.build()?)));
         }
         if let Some(join) = node.downcast_ref::<SortMergeJoinExec>() {
             let on = self.keys(join.on(), join.left(), join.right())?;
             let filter = self.condition(join.filter().as_ref())?;
+            if !self.added {
+                return Ok(None);
+            }
             return Ok(Some(Arc::new(SortMergeJoinExec::try_new(
                 Arc::clone(join.left()),
                 Arc::clone(join.right()),

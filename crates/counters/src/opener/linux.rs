@@ -63,11 +63,16 @@ impl OpenCounter for LinuxCounter {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RefusingOpener;
 
+impl RefusingOpener {
+    /// The error of every call.
+    pub(crate) fn refused() -> io::Error {
+        io::Error::other("this is a recorded tree; counters can be read on the machine itself only")
+    }
+}
+
 impl PerfOpener for RefusingOpener {
     fn open(&self, _event: &PlannedEvent) -> io::Result<Box<dyn OpenCounter>> {
-        Err(io::Error::other(
-            "this is a recorded tree; counters can be read on the machine itself only",
-        ))
+        Err(Self::refused())
     }
 }
 

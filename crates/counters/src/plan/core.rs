@@ -50,12 +50,7 @@ pub fn plan(root: &SysRoot) -> Plan {
 ///
 /// It differs between vendors, so the names of the readings must not say LLC.
 fn cache_meaning(cpuinfo: &str) -> &'static str {
-    let vendor = cpuinfo
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .find(|(key, _)| key.trim() == "vendor_id")
-        .map(|(_, value)| value.trim());
-    match vendor {
+    match files::cpuinfo_field(cpuinfo, "vendor_id") {
         Some("GenuineIntel") => "of the last-level cache",
         Some("AuthenticAMD") => "of the L2 cache on AMD, not of the L3",
         _ => "of the cache that the kernel chose for this processor",

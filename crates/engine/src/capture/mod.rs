@@ -18,12 +18,14 @@
 //! columns here (measured by the host probe) is subtracted, down to a tenth of the measured time,
 //! so that a modelled machine is not charged twice.
 
+mod counted;
 mod host;
 mod pipeline;
 mod walk;
 
 pub use host::probe;
 
+use crate::counting::CountedRun;
 use crate::session::Execution;
 use std::collections::BTreeMap;
 use tierloom_model::Phase;
@@ -68,6 +70,8 @@ pub struct Captured {
     pub operators: Vec<OperatorWork>,
     /// Bytes read from each column, by "table.column".
     pub column_reads: BTreeMap<String, u64>,
+    /// What was counted, if the execution was.
+    pub counted: Option<CountedRun>,
 }
 
 /// Derives phases from the metrics of an execution; `host` removes this machine's memory stalls.

@@ -5,6 +5,7 @@
 
 use super::{HostCosts, LINE_BYTES};
 use std::collections::BTreeMap;
+use tierloom_counters::stalls::StallCounts;
 use tierloom_model::{Access, Op, Pattern, Phase, PhaseKind, StructureClass};
 
 /// A scanned column that no operator has read yet.
@@ -22,6 +23,8 @@ pub(super) struct Pipeline {
     pub kind: PhaseKind,
     pub tuples: f64,
     pub cpu_ns: f64,
+    /// What was counted of its operators.
+    pub counts: StallCounts,
     pub pending: BTreeMap<String, Pending>,
     accesses: Vec<(Access, f64)>,
     streamed_bytes: f64,
@@ -34,6 +37,7 @@ impl Pipeline {
             kind,
             tuples,
             cpu_ns: 0.0,
+            counts: StallCounts::default(),
             pending: BTreeMap::new(),
             accesses: Vec::new(),
             streamed_bytes: 0.0,

@@ -3,8 +3,10 @@
 //! A breaker (build side, final aggregation, sort) closes the pipeline below it and starts a new
 //! one. Where a plan node has no metrics, its input's row count is used.
 
+use super::counted::CountedWalk;
 use super::pipeline::{Pending, Pipeline};
 use super::{Captured, HostCosts, LINE_BYTES, OperatorWork};
+use crate::counting::CountedStep;
 use crate::operators::{AggregateRole, Role};
 use crate::scan::{PlacedScanExec, ROWS_SCANNED};
 use crate::star::{StarExec, StarObserved};
@@ -22,6 +24,7 @@ const GROUP_OVERHEAD_BYTES: u64 = 32;
 pub(super) struct CaptureWalk {
     host: HostCosts,
     found: Captured,
+    counted: CountedWalk,
 }
 
 impl CaptureWalk {
@@ -29,27 +32,45 @@ impl CaptureWalk {
         CaptureWalk {
             host,
             found: Captured::default(),
+            counted: CountedWalk::default(),
         }
     }
 
     pub fn run(mut self, plan: &Arc<dyn ExecutionPlan>) -> Captured {
         let root = self.visit(plan);
         self.close(root);
-        self.found
+        Captured {
+            counted: self.counted.finish(),
+            ..self.found
+        }
     }
 
     fn close(&mut self, mut pipeline: Pipeline) {
         // Columns that no operator has asked for are part of the result and are read whole.
         self.read_rest(&mut pipeline, 1.0);
-        let cpu_ns = pipeline.cpu_ns;
+        let (cpu_ns, counts) = (pipeline.cpu_ns, pipeline.counts);
         if let Some(phase) = pipeline.finish(&self.host) {
             self.found.phases.push(phase);
             self.found.phases_cpu_ns.push(cpu_ns);
+            self.counted.phase(counts);
         }
     }
 
     fn visit(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Pipeline {
-        match Role::of(plan) {
+        let role = Role::of(plan);
+        // What a hash join did first belongs to its build phase, which is closed by then.
+        let steps: &[CountedStep] = match role {
+            Role::HashJoin(_) => &[CountedStep::Probe],
+            _ => &[CountedStep::First, CountedStep::Probe],
+        };
+        let mut pipeline = self.visit_role(plan, role);
+        let name = operator_name(plan.name());
+        self.counted.add(plan.as_ref(), steps, name, &mut pipeline);
+        pipeline
+    }
+
+    fn visit_role(&mut self, plan: &Arc<dyn ExecutionPlan>, role: Role<'_>) -> Pipeline {
+        match role {
             Role::Scan(scan) => self.scan(scan),
             Role::Filter(filter) => self.filter(filter),
             Role::HashJoin(join) => self.join(plan, join.on()),
@@ -124,7 +145,7 @@ impl CaptureWalk {
     fn join(&mut self, plan: &Arc<dyn ExecutionPlan>, on: JoinOnRef<'_>) -> Pipeline {
         let join = plan.as_ref();
         let (left, right) = (plan.children()[0], plan.children()[1]);
-        let first = self.found.operators.len();
+        let first = (self.found.operators.len(), self.counted.operators());
         let mut build = self.visit(left);
         let dimension = build.name.clone();
         let table = format!("hash({dimension})");
@@ -137,10 +158,10 @@ impl CaptureWalk {
         build.kind = PhaseKind::Build;
         // The operators of the build side were recorded under the scan's name; they belong to the
         // build phase.
-        self.found.operators[first..]
-            .iter_mut()
-            .filter(|o| o.phase == dimension)
-            .for_each(|o| o.phase.clone_from(&build.name));
+        self.rename(first, &dimension, &build.name);
+        let name = format!("build of {}", operator_name(plan.name()));
+        self.counted
+            .add(join, &[CountedStep::First], name, &mut build);
         build.cpu_ns += build_ns;
         build.access(
             &table,
@@ -198,8 +219,11 @@ impl CaptureWalk {
         seen: &StarObserved,
     ) -> Pipeline {
         for child in plan.children() {
+            let first = (self.found.operators.len(), self.counted.operators());
             let mut build = self.visit(child);
-            build.name = format!("build {}", build.name);
+            let dimension = build.name.clone();
+            build.name = format!("build {dimension}");
+            self.rename(first, &dimension, &build.name);
             build.kind = PhaseKind::Build;
             self.close(build);
         }
@@ -370,6 +394,17 @@ impl CaptureWalk {
                 output_rows(plan.as_ref()) as f64,
             )
         })
+    }
+
+    /// Operators from `first` on that are in phase `from` are in phase `to`.
+    ///
+    /// Those of a build side were recorded under the name of its scan.
+    fn rename(&mut self, (first, first_counted): (usize, usize), from: &str, to: &str) {
+        let operators = self.found.operators[first..].iter_mut();
+        operators
+            .filter(|operator| operator.phase == from)
+            .for_each(|operator| operator.phase = to.to_owned());
+        self.counted.rename(first_counted, from, to);
     }
 
     fn read(&mut self, pipeline: &mut Pipeline, column: &str, kept: f64) {

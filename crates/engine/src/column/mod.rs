@@ -14,7 +14,7 @@ use values::{Values, has_view};
 pub(crate) use words::ColumnWords;
 
 use crate::EngineError;
-use crate::coded::{CodedColumn, Domain, Unit, zones_of};
+use crate::coded::{CodedColumn, Domain, Unit, ZONE_ROWS, zones_of};
 use crate::pooled::{Guard, Guarded, PooledState};
 use arrow::array::{Array, ArrayData, ArrayRef, UInt32Array, make_array};
 use arrow::buffer::Buffer;
@@ -362,6 +362,16 @@ impl PlacedColumn {
         zones.range(row, |start, len| {
             self.slice(start, len.min(rows - start)).ok()
         })
+    }
+
+    /// The smallest and the largest rank of a column that is not coded, both `None` if all of its
+    /// rows are NULL; `None` if nothing is known. Reads the zones that no query has asked for.
+    pub(crate) fn rank_range(&self) -> Option<ZoneRanks> {
+        let starts = (0..self.rows()).step_by(ZONE_ROWS);
+        let zones = starts.map(|row| self.ranks_in_zone(row));
+        let known: Option<Vec<ZoneRanks>> = zones.collect();
+        let wider = |a: (u64, u64), b: (u64, u64)| (a.0.min(b.0), a.1.max(b.1));
+        Some(known?.into_iter().flatten().reduce(wider))
     }
 
     /// The regions that hold its values or codes.

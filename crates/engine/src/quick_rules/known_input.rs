@@ -41,6 +41,11 @@ impl KnownInput {
             estimated,
         })
     }
+
+    /// Whether better estimates than DataFusion's may be known of `plan`.
+    pub(super) fn corrects(plan: &dyn ExecutionPlan) -> bool {
+        plan.is::<LazyMemoryExec>() || plan.is::<FilterExec>() || several_keys::corrects(plan)
+    }
 }
 
 /// The filter that `plan` is, and the placed table that it is of.

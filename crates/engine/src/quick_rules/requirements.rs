@@ -3,6 +3,7 @@
 use super::known_input::{KnownInput, replaced, replaced_but};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::enforce_distribution::{
@@ -23,7 +24,10 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{Distribution, ExecutionPlan, ExecutionPlanProperties};
 use std::sync::Arc;
 use tierloom_corrections::Walk;
 
@@ -114,11 +118,68 @@ fn distributed(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<
             },
         );
     }
+    let is_satisfied = is_satisfied(plan.as_ref(), &inputs, config)?;
     let context = DistributionContext::new(Arc::clone(plan), false, inputs);
-    let context = ensure_distribution(context.update_plan_from_children()?, config)?.data;
+    let mut context = context.update_plan_from_children()?;
+    if !is_satisfied {
+        context = ensure_distribution(context, config)?.data;
+    }
     is_ordered |= context.plan.output_ordering().is_some();
     Ok(Distributed {
         context,
         is_ordered,
+    })
+}
+
+/// Whether the step would leave an operator over these inputs as it is.
+///
+/// DataFusion puts the operator together twice more to find that out.
+fn is_satisfied(
+    plan: &dyn ExecutionPlan,
+    inputs: &[DistributionContext],
+    config: &ConfigOptions,
+) -> Result<bool> {
+    // Windows may get another operator, unions are interleaved.
+    if plan.is::<WindowAggExec>() || plan.is::<BoundedWindowAggExec>() || plan.is::<UnionExec>() {
+        return Ok(false);
+    }
+    let requirements = plan.input_distribution_requirements().into_per_child();
+    let gains = plan.benefits_from_input_partitioning();
+    let orders = plan.required_input_ordering();
+    for (((input, requirement), gains), order) in
+        inputs.iter().zip(requirements).zip(gains).zip(orders)
+    {
+        // Leaves stand for inputs without order, whose partitions are their own.
+        if !input.children.is_empty() || order.is_some() {
+            return Ok(false);
+        }
+        let partitions = input.plan.output_partitioning().partition_count();
+        let is_enough = match requirement {
+            Distribution::UnspecifiedDistribution => {
+                let is_whole = partitions >= config.execution.target_partitions || !gains;
+                is_whole || !is_worth_more_partitions(input.plan.as_ref(), config)?
+            }
+            Distribution::SinglePartition => partitions == 1,
+            _ => false,
+        };
+        let target = config.execution.target_partitions;
+        if !is_enough || input.plan.repartitioned(target, config)?.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether an input has more rows than one batch, or may have.
+fn is_worth_more_partitions(input: &dyn ExecutionPlan, config: &ConfigOptions) -> Result<bool> {
+    let execution = &config.execution;
+    let batch_rows = execution.batch_size.get();
+    let statistics = StatisticsContext::new().compute(input, &StatisticsArgs::new())?;
+    Ok(match statistics.num_rows {
+        Precision::Exact(rows) => rows > batch_rows,
+        Precision::Inexact(rows) => {
+            !execution.use_row_number_estimates_to_optimize_partitioning || rows > batch_rows
+        }
+        Precision::Absent => true,
     })
 }

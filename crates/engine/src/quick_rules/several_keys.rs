@@ -22,7 +22,7 @@ pub(super) fn corrected(
     statistics: Statistics,
     args: &StatisticsArgs,
 ) -> Result<Statistics> {
-    let Some(join) = join_of(plan).filter(|join| join.on().len() > 1) else {
+    let Some(join) = join_of(plan) else {
         return Ok(statistics);
     };
     let context = StatisticsContext::new();
@@ -46,13 +46,18 @@ pub(super) fn corrected(
     Ok(fewer)
 }
 
-/// The inner join that `plan` is, under a projection if its sides were swapped.
+/// Whether [`corrected`] may change the statistics of `plan`.
+pub(super) fn corrects(plan: &dyn ExecutionPlan) -> bool {
+    join_of(plan).is_some()
+}
+
+/// The inner join on several keys that `plan` is, under a projection if its sides were swapped.
 fn join_of(plan: &dyn ExecutionPlan) -> Option<&HashJoinExec> {
     let join = match plan.downcast_ref::<ProjectionExec>() {
         Some(projection) => projection.input().downcast_ref::<HashJoinExec>(),
         None => plan.downcast_ref::<HashJoinExec>(),
     };
-    join.filter(|join| *join.join_type() == JoinType::Inner)
+    join.filter(|join| *join.join_type() == JoinType::Inner && join.on().len() > 1)
 }
 
 type Side<'s> = (&'s Statistics, &'s [&'s std::sync::Arc<dyn PhysicalExpr>]);

@@ -4,6 +4,7 @@
 
 use super::operator::Operator;
 use super::stream::RoutedStream;
+use crate::counting::{self, Counting, Tallies, with_counts};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
 use datafusion::config::ConfigOptions;
@@ -28,6 +29,12 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use tierloom_memory::router::Class;
+
+/// What the operator at the root of `plan` was counted with, if it was.
+pub(crate) fn tallies_of(plan: &dyn ExecutionPlan) -> Option<(&Arc<Counting>, &Tallies)> {
+    let tallies = RoutedExec::of(plan)?.operator().tallies();
+    Some((tallies.counting()?, tallies))
+}
 
 /// Wraps an operator; see the module documentation.
 #[derive(Debug)]
@@ -175,7 +182,12 @@ impl ExecutionPlan for RoutedExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        let counting = context.session_config().get_extension::<Counting>();
         let stream = {
+            let _counted = counting.as_ref().map(|counting| {
+                self.operator.tallies().counted_with(counting);
+                counting::enter(counting, self.operator.tallies())
+            });
             // `execute` itself may allocate or spawn tasks, not only the stream that it returns.
             let _scope = tierloom_memory::router::enter(self.operator.scope());
             self.inner.execute(partition, context)?
@@ -184,11 +196,13 @@ impl ExecutionPlan for RoutedExec {
             Arc::clone(&self.operator),
             stream,
             self.parent_after,
+            counting,
         )))
     }
 
+    /// With what was counted, if it was.
     fn metrics(&self) -> Option<MetricsSet> {
-        self.inner.metrics()
+        with_counts(self.inner.metrics(), self.operator.tallies())
     }
 
     #[allow(deprecated)]

@@ -21,6 +21,7 @@ mod stream;
 mod table;
 mod tracer;
 
+pub(crate) use exec::tallies_of;
 pub use explain::{explain_analyze, placement_of_execution};
 pub use options::{RoutingOptions, start};
 pub use rule::RouteOperators;

@@ -1,5 +1,6 @@
 //! Operators with a memory account, and the list of all of live plans.
 
+use crate::counting::Tallies;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use tierloom_memory::router::{Class, ClassScope, OperatorHandle, OperatorUsage};
 
@@ -9,6 +10,7 @@ pub(super) struct Operator {
     name: String,
     class: Class,
     handle: OperatorHandle,
+    tallies: Arc<Tallies>,
 }
 
 impl Operator {
@@ -17,6 +19,7 @@ impl Operator {
             name: name.to_owned(),
             class,
             handle: OperatorHandle::register(),
+            tallies: Arc::default(),
         });
         let mut all = registry().lock().unwrap_or_else(PoisonError::into_inner);
         // Plans that are gone are removed only when the vector would grow, so registration is
@@ -41,6 +44,11 @@ impl Operator {
             class: self.class,
             operator: self.handle.id(),
         }
+    }
+
+    /// What it is counted with.
+    pub(super) fn tallies(&self) -> &Arc<Tallies> {
+        &self.tallies
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -4,6 +4,7 @@
 //! stream may be polled by another thread each time.
 
 use super::operator::Operator;
+use crate::counting::{self, Counting};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};
@@ -23,6 +24,7 @@ pub(super) struct RoutedStream {
     ///
     /// A join that reads its probe side no longer builds.
     parent_after: Option<Class>,
+    counting: Option<Arc<Counting>>,
 }
 
 impl RoutedStream {
@@ -30,11 +32,13 @@ impl RoutedStream {
         operator: Arc<Operator>,
         stream: SendableRecordBatchStream,
         parent_after: Option<Class>,
+        counting: Option<Arc<Counting>>,
     ) -> Self {
         RoutedStream {
             operator,
             stream,
             parent_after,
+            counting,
         }
     }
 }
@@ -47,6 +51,9 @@ impl Stream for RoutedStream {
         // hold its thread for seconds, and with it the timer that cancels queries.
         let turn = std::task::ready!(coop::poll_proceed(context));
         let polled = {
+            let tallies = self.operator.tallies();
+            let counting = self.counting.as_ref();
+            let _counted = counting.map(|counting| counting::enter(counting, tallies));
             let _scope = router::enter(self.operator.scope());
             self.stream.as_mut().poll_next(context)
         };
@@ -58,6 +65,9 @@ impl Stream for RoutedStream {
             && let Some(parent) = router::current()
         {
             router::switch(ClassScope { class, ..parent });
+            if self.counting.is_some() {
+                counting::probe();
+            }
         }
         if self.operator.is_over() {
             return Poll::Ready(Some(Err(over(&self.operator))));

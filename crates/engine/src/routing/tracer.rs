@@ -1,8 +1,9 @@
-//! Makes tasks allocate in the class of the operator that spawned them.
+//! Makes tasks allocate in the class of the operator that spawned them, and be counted with it.
 //!
 //! DataFusion calls a process-wide tracer for every task that it spawns. The tracer captures the
 //! spawning thread's scope and enters it whenever the task is polled.
 
+use crate::counting::{self, CurrentOperator};
 use datafusion_common_runtime::{JoinSetTracer, set_join_set_tracer};
 use futures::future::BoxFuture;
 use std::any::Any;
@@ -38,7 +39,11 @@ type Boxed = Box<dyn Any + Send>;
 impl JoinSetTracer for Carry {
     fn trace_future(&self, future: BoxFuture<'static, Boxed>) -> BoxFuture<'static, Boxed> {
         match router::current() {
-            Some(scope) => Box::pin(Scoped { scope, future }),
+            Some(scope) => Box::pin(Scoped {
+                scope,
+                counted: counting::current(),
+                future,
+            }),
             None => future,
         }
     }
@@ -48,10 +53,14 @@ impl JoinSetTracer for Carry {
         block: Box<dyn FnOnce() -> Boxed + Send>,
     ) -> Box<dyn FnOnce() -> Boxed + Send> {
         match router::current() {
-            Some(scope) => Box::new(move || {
-                let _scope = router::enter(scope);
-                block()
-            }),
+            Some(scope) => {
+                let counted = counting::current();
+                Box::new(move || {
+                    let _counted = counted.map(CurrentOperator::enter);
+                    let _scope = router::enter(scope);
+                    block()
+                })
+            }
             None => block,
         }
     }
@@ -60,6 +69,7 @@ impl JoinSetTracer for Carry {
 /// A task that enters its scope whenever it is polled.
 struct Scoped {
     scope: ClassScope,
+    counted: Option<CurrentOperator>,
     future: BoxFuture<'static, Boxed>,
 }
 
@@ -67,6 +77,7 @@ impl Future for Scoped {
     type Output = Boxed;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Boxed> {
+        let _counted = self.counted.clone().map(CurrentOperator::enter);
         let _scope = router::enter(self.scope);
         self.future.as_mut().poll(context)
     }

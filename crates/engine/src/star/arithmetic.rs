@@ -105,8 +105,10 @@ impl<'a> Arithmetic<'a> {
             self.rescaled_to(cast.expr(), &data_type)
         } else if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
             let inner = self.typed(negative.arg())?;
-            if data_type == DataType::Float64 {
-                return self.negative(inner);
+            match data_type {
+                DataType::Float64 => return self.negative(inner),
+                DataType::Float32 => return inner.negative_bits(),
+                _ => {}
             }
             let minus = Expr::Constant(0) - inner.expr.clone();
             Ok(self.checked(minus, &data_type)?.null_with(&[&inner]))
@@ -115,9 +117,9 @@ impl<'a> Arithmetic<'a> {
         } else if let Some(times) = seconds_of(expr) {
             self.typed(times)?.in_seconds()
         } else if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>()
-            && data_type == DataType::Float64
+            && data_type.is_floating()
         {
-            self.float_function(call)
+            self.float_function(call, &data_type)
         } else {
             NotFused::because(format!("{expr} is not integer arithmetic"))
         };
@@ -172,8 +174,10 @@ impl<'a> Arithmetic<'a> {
 
     fn binary(&self, binary: &BinaryExpr, data_type: &DataType) -> Result<Typed, NotFused> {
         let (left, right) = (self.typed(binary.left())?, self.typed(binary.right())?);
-        if *data_type == DataType::Float64 {
-            return self.of_floats(*binary.op(), left, right);
+        match data_type {
+            DataType::Float64 => return self.of_floats(*binary.op(), left, right),
+            DataType::Float32 => return self.of_narrow_floats(*binary.op(), left, right),
+            _ => {}
         }
         if matches!(data_type, DataType::Duration(_)) {
             return self.between_times(*binary.op(), &left, &right, data_type);
@@ -228,6 +232,9 @@ impl<'a> Arithmetic<'a> {
         }
         if inner.is_bits() && inner.data_type == *data_type {
             return Ok(inner);
+        }
+        if *data_type == DataType::Float32 {
+            return self.float_of(inner)?.narrowed();
         }
         let expr = inner.expr.clone();
         let expr = match (&inner.data_type, data_type) {

@@ -23,7 +23,8 @@ use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
 use tierloom_star::{
-    ColumnFilter, Expr, GroupMap, GroupPart, Measure, Spans, StarPlan, Test, WordKey,
+    ColumnFilter, DENSE_COMBINATIONS, Expr, GroupMap, GroupPart, Measure, Spans, StarPlan, Test,
+    WordKey,
 };
 
 /// Largest number of foreign-key codes for which lookup tables are built.
@@ -101,14 +102,39 @@ fn table_bytes(expr: &Expr) -> usize {
         | Expr::Mul(a, b)
         | Expr::Less(a, b)
         | Expr::OfFloats(_, a, b) => table_bytes(a) + table_bytes(b),
-        Expr::Within { value, .. } | Expr::ToFloat { value, .. } | Expr::OfFloat(_, value) => {
-            table_bytes(value)
-        }
+        Expr::Within { value, .. }
+        | Expr::ToFloat { value, .. }
+        | Expr::Whole { value, .. }
+        | Expr::OfFloat(_, value) => table_bytes(value),
         Expr::Choose { when, then, other } => [when, then, other]
             .map(|part| table_bytes(part))
             .iter()
             .sum(),
     }
+}
+
+/// The key of groups some of which are computed from each row, and what its words stand for.
+///
+/// # Errors
+/// `why` if there is none.
+fn computed_key(
+    arithmetic: &Arithmetic<'_>,
+    groups: &[Arc<dyn PhysicalExpr>],
+    dimensions: &[LoadedDimension],
+    why: NotFused,
+) -> Result<(WordKey, Vec<GroupValues>), NotFused> {
+    let parts = key_of_parts(arithmetic, groups, dimensions);
+    // Their groups are not hashed.
+    let is_small = |key: &WordKey| key.below.is_some_and(|below| below <= DENSE_COMBINATIONS);
+    let word = match &parts {
+        Ok((key, _)) if is_small(key) => None,
+        _ => word_key(arithmetic, groups).ok(),
+    };
+    if let Some((key, data_type)) = word {
+        return Ok((key, vec![GroupValues::Words { data_type }]));
+    }
+    let (key, parts) = parts.map_err(|_| why)?;
+    Ok((key, parts.into_iter().map(GroupValues::Digits).collect()))
 }
 
 /// Compiles `aggregation` over `lowered`; `state_schema` lists the output columns.
@@ -137,14 +163,7 @@ pub(super) fn compile(
     let groups = match groups(&arithmetic, aggregation, dimensions, &mut plan) {
         Ok(groups) => groups,
         Err(why) => {
-            let (key, values) = match word_key(&arithmetic, &aggregation.groups) {
-                Ok((key, data_type)) => (key, vec![GroupValues::Words { data_type }]),
-                Err(_) => {
-                    let parts = key_of_parts(&arithmetic, &aggregation.groups, dimensions);
-                    let (key, parts) = parts.map_err(|_| why)?;
-                    (key, parts.into_iter().map(GroupValues::Digits).collect())
-                }
-            };
+            let (key, values) = computed_key(&arithmetic, &aggregation.groups, dimensions, why)?;
             plan.groups.clear();
             plan.key = Some(key);
             values

@@ -105,6 +105,36 @@ impl Typed {
         Ok(Typed { expr, ..self }.with_bits(form.is_exact))
     }
 
+    /// The nearest float of 32 bits, as one of 64.
+    ///
+    /// After a sum, difference, product, quotient or square root of two such floats in 64 bits it
+    /// is that of 32: rounding twice is rounding once with that many more digits (Figueroa, "When
+    /// is double rounding innocuous?", 1995).
+    ///
+    /// # Errors
+    /// If it is no float.
+    pub fn narrowed(self) -> Result<Self, NotFused> {
+        let typed = self.in_bits()?;
+        Ok(Typed {
+            expr: typed.expr.of_float(FloatFunction::Narrow),
+            data_type: DataType::Float32,
+            ..typed
+        })
+    }
+
+    /// The negative of a float, by its bits.
+    ///
+    /// # Errors
+    /// If it is no float.
+    pub fn negative_bits(self) -> Result<Self, NotFused> {
+        let data_type = self.data_type.clone();
+        let negative = of_bits(FloatFunction::Negative, self)?;
+        Ok(Typed {
+            data_type,
+            ..negative
+        })
+    }
+
     /// Whether a float is what SQL computes, bit by bit.
     pub fn is_as_computed(&self) -> bool {
         match self.float {
@@ -160,6 +190,17 @@ impl Arithmetic<'_> {
         Ok(computed.with_bits(is_exact))
     }
 
+    /// The same, of two floats of 32 bits.
+    pub(super) fn of_narrow_floats(
+        &self,
+        op: Operator,
+        left: Typed,
+        right: Typed,
+    ) -> Result<Typed, NotFused> {
+        self.of_floats(op, left.in_bits()?, right.in_bits()?)?
+            .narrowed()
+    }
+
     /// The same, of two decimals.
     fn of_decimals(&self, op: Operator, left: &Typed, right: &Typed) -> Result<Typed, NotFused> {
         let (a, b) = (left.form()?, right.form()?);
@@ -210,12 +251,22 @@ impl Arithmetic<'_> {
             // The negative of 0 is -0 as a float, which no integer stands for.
             return Ok(minus.null_with(&[&inner]).with_form(form.rounded()));
         }
-        of_bits(FloatFunction::Negative, inner)
+        inner.negative_bits()
     }
 
-    /// A function of one float.
-    pub(super) fn float_function(&self, call: &ScalarFunctionExpr) -> Result<Typed, NotFused> {
+    /// A function of one float, which gives one of `data_type`.
+    pub(super) fn float_function(
+        &self,
+        call: &ScalarFunctionExpr,
+        data_type: &DataType,
+    ) -> Result<Typed, NotFused> {
+        let is_narrow = *data_type == DataType::Float32;
         let function = match call.fun().name() {
+            // Whole numbers are the same, and other digits or logarithms of 32 bits are not.
+            "round" if is_narrow && call.args().len() == 1 => FloatFunction::Round,
+            "round" | "ln" | "exp" if is_narrow => {
+                return NotFused::because("it is computed in 32 bits");
+            }
             "round" => return self.rounded(call),
             "abs" => FloatFunction::Abs,
             "sqrt" => FloatFunction::Sqrt,
@@ -233,7 +284,10 @@ impl Arithmetic<'_> {
         if function == FloatFunction::OneNan && !argument.is_bits() {
             return Ok(argument);
         }
-        of_bits(function, argument)
+        match is_narrow {
+            true => of_bits(function, argument)?.narrowed(),
+            false => of_bits(function, argument),
+        }
     }
 
     /// A float that is rounded to a constant number of digits, as DataFusion does.

@@ -1,7 +1,8 @@
 //! Groups by several values, at least one of which is computed from each row: the branch of a CASE,
 //! whether a condition holds, an integer.
 //!
-//! Each value is numbered from 0, and the numbers are the digits of one word, which is hashed.
+//! Each value is numbered from 0, and the numbers are the digits of one word, which is hashed if it
+//! may have many values.
 
 use super::NotFused;
 use super::arithmetic::Arithmetic;
@@ -40,7 +41,7 @@ pub(super) enum PartValues {
     Listed(ArrayRef),
     /// Codes of this column of the universe.
     Codes(usize),
-    /// Integers from this one on, after NULL if there is one.
+    /// Integers, or the floats that they are, from this one on, after NULL if there is one.
     Integers {
         low: i64,
         nullable: bool,
@@ -105,6 +106,7 @@ pub(super) fn key_of_parts(
         null: -1,
         nulls: Vec::new(),
         when: Vec::new(),
+        below: Some(unit),
     };
     Ok((key, parts))
 }
@@ -145,9 +147,12 @@ fn numbered(
     if expr.data_type(&lowered.universe)? == DataType::Boolean {
         return flags(arithmetic, expr);
     }
-    match constants_of_branches(arithmetic, expr)? {
-        Some(of_branches) => Ok(of_branches),
-        None => integers(arithmetic, arithmetic.as_computed(expr)?),
+    if let Some(of_branches) = constants_of_branches(arithmetic, expr)? {
+        return Ok(of_branches);
+    }
+    match arithmetic.as_computed(expr)? {
+        typed if typed.float.is_some() => numbers(arithmetic, arithmetic.whole_floats(expr)?),
+        typed => integers(arithmetic, typed),
     }
 }
 
@@ -252,6 +257,11 @@ fn integers(arithmetic: &Arithmetic<'_>, typed: Typed) -> Result<Numbered, NotFu
     if !is_integer || typed.float.is_some() {
         return NotFused::because(format!("one of several groups is a {}", typed.data_type));
     }
+    numbers(arithmetic, typed)
+}
+
+/// The numbers of values whose expression gives integers.
+fn numbers(arithmetic: &Arithmetic<'_>, typed: Typed) -> Result<Numbered, NotFused> {
     let interval = arithmetic.interval(&typed.expr)?;
     let valid = typed.valid();
     let nullable = valid.is_some();

@@ -41,6 +41,7 @@ mod rule;
 mod run;
 mod typed;
 mod universe;
+mod whole_floats;
 mod word_key;
 mod work;
 mod zones;

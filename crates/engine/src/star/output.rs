@@ -11,7 +11,7 @@ use super::measures::{StateColumn, StateValue};
 use super::universe::fact_column;
 use crate::coded::CodedColumn;
 use arrow::array::{
-    ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
+    Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
     UInt32Array, UInt64Array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -19,7 +19,7 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, SchemaRef};
 use std::sync::Arc;
 use tierloom_kernels::words::{float, rank};
-use tierloom_star::{FloatSum, Groups, Measure, MeasureKind, WordKey};
+use tierloom_star::{FloatSum, Groups, Measure, MeasureKind, MeasureValues, WordKey};
 
 /// Converts `groups` to a batch of group columns, then states, as in `schema`.
 ///
@@ -50,11 +50,11 @@ pub(super) fn batch(
             }
         });
     }
+    let measures = Totals {
+        kinds: &compiled.plan.measures,
+        values: found.measures.into_iter().map(MeasureColumn::of).collect(),
+    };
     for state in &compiled.states {
-        let measures = Totals {
-            kinds: &compiled.plan.measures,
-            values: &found.measures,
-        };
         columns.push(state_column(&measures, state)?);
     }
     for (column, field) in columns.iter_mut().zip(schema.fields()) {
@@ -70,7 +70,47 @@ pub(super) fn batch(
 /// The measures of all groups.
 struct Totals<'a> {
     kinds: &'a [Measure],
-    values: &'a [Vec<Option<i128>>],
+    values: Vec<MeasureColumn>,
+}
+
+/// The values of a measure by group; there may be millions, so they are not copied.
+enum MeasureColumn {
+    Narrow(Int64Array),
+    Wide(Vec<Option<i128>>),
+}
+
+impl MeasureColumn {
+    fn of(values: MeasureValues) -> Self {
+        match values {
+            MeasureValues::Narrow { values, valid } => {
+                let nulls = valid.map(NullBuffer::from);
+                let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+                MeasureColumn::Narrow(Int64Array::new(values.into(), nulls))
+            }
+            MeasureValues::Wide(values) => MeasureColumn::Wide(values),
+        }
+    }
+
+    /// The value of a group; `None` if no row counted.
+    fn get(&self, group: usize) -> Option<i128> {
+        match self {
+            MeasureColumn::Narrow(values) => values
+                .is_valid(group)
+                .then(|| i128::from(values.value(group))),
+            MeasureColumn::Wide(values) => values[group],
+        }
+    }
+
+    fn groups(&self) -> usize {
+        match self {
+            MeasureColumn::Narrow(values) => values.len(),
+            MeasureColumn::Wide(values) => values.len(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Option<i128>> {
+        (0..self.groups()).map(|group| self.get(group))
+    }
 }
 
 impl Totals<'_> {
@@ -80,7 +120,7 @@ impl Totals<'_> {
 
     /// A measure of a group, 0 if it has none.
     fn of(&self, measure: usize, group: usize) -> i128 {
-        self.values[measure][group].unwrap_or(0)
+        self.values[measure].get(group).unwrap_or(0)
     }
 
     /// A sum of a group as a float, in its unit.
@@ -97,7 +137,7 @@ fn state_column(measures: &Totals<'_>, state: &StateColumn) -> Result<ArrayRef, 
     let of = |measure: usize, row: usize| measures.of(measure, row);
     let unit = state.unit;
     let floats = |first: usize, value: &dyn Fn(usize) -> f64| -> ArrayRef {
-        let rows = 0..measures.values[first].len();
+        let rows = 0..measures.values[first].groups();
         Arc::new(rows.map(|row| value(row) / unit).collect::<Float64Array>())
     };
     // Without rows all sums are 0.
@@ -114,11 +154,18 @@ fn state_column(measures: &Totals<'_>, state: &StateColumn) -> Result<ArrayRef, 
             Arc::new(values.collect::<Float64Array>())
         }
         StateValue::Measure(measure) => {
-            let values = measures.values[measure].iter();
+            let values = &measures.values[measure];
+            let data_type = state.field.data_type();
+            if let (MeasureColumn::Narrow(values), DataType::Int64) = (values, data_type)
+                && !state.null_if_zero
+            {
+                return Ok(Arc::new(values.clone()));
+            }
+            let values = values.iter();
             let values = values.map(|v| v.filter(|v| !(state.null_if_zero && *v == 0)));
             let values = values.collect();
-            return match state.field.data_type() {
-                DataType::Float64 => Ok(decimals(values, unit)),
+            return match data_type {
+                DataType::Float32 | DataType::Float64 => Ok(decimals(values, unit)),
                 other => state_array(values, other),
             };
         }
@@ -168,7 +215,7 @@ fn values_of_keys(keys: &[u64], key: &WordKey, data_type: &DataType) -> Result<A
     let is_nullable = key.is_nullable();
     let words = keys.iter().map(|word| *word as i64);
     let words = words.map(|word| (word != key.null || !is_nullable).then_some(word));
-    if *data_type == DataType::Float64 {
+    if data_type.is_floating() {
         let floats = words.map(|word| word.map(float));
         return Ok(Arc::new(floats.collect::<Float64Array>()));
     }
@@ -216,6 +263,8 @@ fn state_array(values: Vec<Option<i128>>, data_type: &DataType) -> Result<ArrayR
             Arc::new(array.with_precision_and_scale(*precision, *scale)?)
         }
         DataType::UInt64 => Arc::new(UInt64Array::from(narrowed::<u64>(values)?)),
+        // Those of 32 bits are made of them at the end.
+        DataType::Float32 | DataType::Float64 => decimals(values, 1.0),
         other => {
             let integers: ArrayRef = Arc::new(Int64Array::from(narrowed::<i64>(values)?));
             match other {

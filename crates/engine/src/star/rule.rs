@@ -278,8 +278,11 @@ fn try_fuse(
     let lowered = lower(partial.input(), later.is_some())?;
     let schema = partial.schema();
     // A dry run without dimension rows. Problems that only the rows show are found at run time.
-    let compiled = compile(&lowered, &aggregation, &schema, &[])?;
+    let mut compiled = compile(&lowered, &aggregation, &schema, &[])?;
     check_dimensions(&lowered, &compiled.plan)?;
+    // Each has its own accumulators, on which it depends whether they are arrays.
+    let partitioning = partial.input().output_partitioning();
+    compiled.plan.workers = partitioning.partition_count();
     check_groups(&lowered, &compiled.plan)?;
     let fallback: Arc<dyn ExecutionPlan> = Arc::new(partial.clone());
     let later = later.cloned();

@@ -62,6 +62,7 @@ pub(super) fn word_key(
         null,
         nulls: typed.nulls,
         when: typed.when,
+        below: None,
     };
     Ok((key, data_type))
 }

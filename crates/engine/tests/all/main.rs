@@ -25,6 +25,7 @@ mod quick_rules;
 mod running_windows;
 mod runtime_filters;
 mod semi_joins;
+mod several_distinct;
 mod shared_subplans;
 mod shifted_sums;
 mod sorts;

@@ -345,11 +345,22 @@ fn groups_by_a_computed_word_are_hashed_unless_they_are_too_many() {
         ));
     }
     both.same("select floor(y), g, count(*) from f group by floor(y), g");
+    // Not whole where they are not finite, of an unknown range, or too large for an integer.
+    for key in [
+        "floor(odd)",
+        "floor(volt)",
+        "ceil(x / (y - 500))",
+        "round(x * 1e30)",
+    ] {
+        both.same(&format!(
+            "select {key}, g, count(*), max(n) from f group by {key}, g"
+        ));
+    }
     both.same("select count(*) from (select distinct round(x) from f)");
 }
 
 /// Keys that are computed from each row, with those that have codes and those of a joined table.
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 24] = [
     "case when x > 0 then 'positive' when x < -5000 then 'low' else 'some' end",
     "case when x is null then 'none' when y > 500 then 'high' end",
     "case when y > 10 then 'same' when x > 0 then 'same' else null end",
@@ -368,6 +379,12 @@ const KEYS: [&str; 18] = [
     "name",
     "name like '%3'",
     "round(scale)",
+    "floor(y / 100)",
+    "ceil(x / 1000) * 2 - 1",
+    "round(-x / 500)",
+    "floor((k - 30) / 7e0)",
+    "floor(arrow_cast(y, 'Float32') / 10)",
+    "round(-arrow_cast(x, 'Float32') * arrow_cast(0.003, 'Float32')) + 1",
 ];
 
 #[test]

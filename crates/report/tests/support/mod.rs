@@ -6,10 +6,11 @@ pub mod benches;
 pub mod decisions;
 
 use tierloom_record::{
-    Answer, AuditRecord, CacheCard, ColumnCard, DataCard, EngineKind, Figure, HERE, HostCard,
-    HostTier, IntensityRow, MachineCard, MeanRecord, MemoryUse, NodeShare, OperatorRecord,
-    PlacementCard, ProbeCard, Provenance, QueryRecord, RecordSet, RunRecord, RunSet, SCHEMA,
-    Settings, Spread, SummaryRecord, TableCard, TierUse, TimeBreakdown, TimeShares, geometric_mean,
+    Answer, AuditRecord, CacheCard, ColumnCard, CountedRecord, DataCard, EngineKind, Figure, HERE,
+    HostCard, HostTier, IntensityRow, MachineCard, MeanRecord, MemoryUse, NodeShare,
+    OperatorRecord, PlacementCard, ProbeCard, Provenance, QueryRecord, RecordSet, RunRecord,
+    RunSet, SCHEMA, Settings, Spread, SummaryRecord, TableCard, TierUse, TimeBreakdown, TimeShares,
+    geometric_mean,
 };
 
 pub const QUERIES: [&str; 13] = [
@@ -164,6 +165,11 @@ impl Sample {
             } else {
                 vec![]
             },
+            counters: if placement == "dram" {
+                counters()
+            } else {
+                vec![]
+            },
         }
     }
 
@@ -296,7 +302,37 @@ fn modelled(
         ],
         phases: vec![],
         operators: vec![],
+        counters: vec![],
     }
+}
+
+/// What a machine that counts cycles and a part of the top-down metrics shows.
+fn counters() -> Vec<CountedRecord> {
+    let counter = |level: &str, operator: Option<&str>, quantity: &str, value: Option<f64>| {
+        let (unit, source) = match quantity {
+            "busy_ns" => ("ns", "timed"),
+            "memory_bound" => ("% of slots", "counted"),
+            _ => ("1", "counted"),
+        };
+        CountedRecord {
+            level: level.into(),
+            phase: operator.map(|_| "lineorder".into()),
+            operator: operator.map(Into::into),
+            quantity: quantity.into(),
+            value,
+            unit: unit.into(),
+            source: source.into(),
+            note: value.is_none().then(|| "not available: <no event>".into()),
+        }
+    };
+    vec![
+        counter("query", None, "busy_ns", Some(5_250_000.0)),
+        counter("query", None, "cycles", Some(15_000_000.0)),
+        counter("query", None, "instructions", Some(30_000_000.0)),
+        counter("query", None, "memory_bound", Some(41.7)),
+        counter("query", None, "store_bound", None),
+        counter("operator", Some("star"), "busy_ns", Some(5_000_000.0)),
+    ]
 }
 
 fn operators() -> Vec<OperatorRecord> {

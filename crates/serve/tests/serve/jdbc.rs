@@ -105,6 +105,7 @@ System.out.println(m.getTableTypes().next());
          tier_columns|VIEW\n\
          tier_memory|VIEW\n\
          tier_pool|VIEW\n\
+         tierloom_counters|VIEW\n\
          tierloom_decisions|VIEW\n\
          tierloom_sessions|VIEW\n\
          columns\n\

@@ -157,8 +157,8 @@ fn a_scrape_has_every_metric_that_is_listed() {
     let server = Server::with(counted("intel-2s-cxl", counting()), session());
     let (status, text) = get(&server, "metrics", &[]);
     assert_eq!(status, 200);
-    // Not of a simulated machine: free memory; not of this session: classes and decisions.
-    let absent = ["node_free", "class_", "model_error"];
+    // Not of a simulated machine: free memory; not of this session: classes, decisions and counts.
+    let absent = ["node_free", "class_", "model_error", "counted"];
     let is_absent = |name: &str| absent.iter().any(|part| name.contains(part));
     for family in FAMILIES.iter().filter(|family| !is_absent(family.name)) {
         assert!(text.contains(family.help), "{}:\n{text}", family.name);
@@ -219,6 +219,33 @@ fn nobody_sees_what_is_not_for_them() {
     let (status, page) = get(&server, "", &[]);
     assert!(status == 200 && page.contains("<title>Tierloom server</title>"));
     assert_eq!(get(&server, "nothing", &[]).0, 404);
+}
+
+#[test]
+fn statements_of_all_sessions_that_count_are_added_up_and_no_others() {
+    let server = Server::with(watched(None), with_ssb());
+    assert!(snapshot(&server).counted.is_empty());
+    let star = "SELECT d_year, sum(lo_revenue) FROM lineorder, date WHERE lo_orderdate = d_datekey GROUP BY d_year";
+    for counters in ["on", "off", "on"] {
+        let Some(mut psql) = server.psql("ada") else {
+            return;
+        };
+        psql.args(["-c", &format!("SET tierloom.counters = {counters}")]);
+        assert!(psql.args(["-c", star]).output().unwrap().status.success());
+    }
+    let counted = snapshot(&server).counted;
+    let sum = |quantity: &str| counted.iter().find(|sum| sum.quantity == quantity).unwrap();
+    assert_eq!(sum("statements").value, 2.0);
+    assert!(sum("busy_seconds").value > 0.0, "{counted:?}");
+    assert!(
+        counted.iter().all(|sum| sum.quantity != "busy_ns"),
+        "{counted:?}"
+    );
+    let (_, text) = get(&server, "metrics", &[]);
+    assert!(
+        text.contains("tierloom_counted_total{quantity=\"statements\"} 2.0"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -497,7 +524,13 @@ fn a_real_prometheus_answers_every_expression_of_the_dashboard() {
     }
     let start = Instant::now();
     for expr in expressions() {
-        eventually(|| prometheus.series(&expr).is_some_and(|series| series > 0));
+        // Only processors with counters have cycles.
+        let fewest = usize::from(!expr.contains("tierloom_counted_total"));
+        eventually(|| {
+            prometheus
+                .series(&expr)
+                .is_some_and(|series| series >= fewest)
+        });
     }
     for rule in alerts()["groups"][0]["rules"].as_array().unwrap() {
         // Fires or not, it can be asked.

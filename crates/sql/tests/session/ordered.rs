@@ -39,6 +39,29 @@ fn distinct_values_come_in_the_order_that_is_written() {
 }
 
 #[test]
+fn distinct_texts_of_any_type_are_listed_in_their_order() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT s, arrow_cast(s, 'Dictionary(Int32, Utf8)') AS d, \
+                 arrow_cast(s, 'LargeUtf8') AS l, arrow_cast(s, 'Utf8View') AS v, NULL AS n, k \
+                 FROM (VALUES ('b', 1), ('a', 2), (NULL, 3), ('c', 3), ('b', 4)) AS t (s, k)";
+    run(&mut session, table).unwrap();
+    for column in ["s", "d", "l", "v", "upper(d)"] {
+        for (order, rows) in [("", "a,b,c"), (" DESC", "c,b,a")] {
+            let list = format!("string_agg(DISTINCT {column}, ',' ORDER BY {column}{order})");
+            // Beside a sum it is not the list of the groups by the column.
+            let sql = format!("SELECT lower({list}), sum(CAST(k AS DOUBLE)) FROM t");
+            assert_eq!(
+                text(&mut session, &sql),
+                format!("\"{rows}\",13.0"),
+                "{sql}"
+            );
+        }
+    }
+    let sql = "SELECT string_agg(DISTINCT n, ',' ORDER BY n), sum(CAST(k AS DOUBLE)) FROM t";
+    assert_eq!(text(&mut session, sql), ",13.0");
+}
+
+#[test]
 fn a_column_may_be_twice_in_the_order_of_an_aggregate() {
     let mut session = session();
     let table = "CREATE TABLE t AS SELECT value AS id, value % 2 AS k FROM generate_series(1, 6)";

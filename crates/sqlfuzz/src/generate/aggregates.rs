@@ -106,11 +106,26 @@ impl Generator<'_> {
         if exact.is_empty() {
             return self.any_column(scope);
         }
-        match self.rng.weighted(&[0.66, 0.2, 0.14]) {
+        match self.rng.weighted(&[0.62, 0.18, 0.13, 0.07]) {
             0 => self.any_column(&exact),
             1 => self.value(&exact, 1),
-            _ => self.branch(&exact),
+            2 => self.branch(&exact),
+            _ => self.rounded(&exact),
         }
+    }
+
+    /// A whole number near a float.
+    fn rounded(&mut self, scope: &Scope) -> Typed {
+        let Some(column) = self.column_of(scope, &[Kind::Float]) else {
+            return self.any_column(scope);
+        };
+        let form = self.rng.pick::<&str>(&[
+            "floor({} / 3)",
+            "ceil({})",
+            "floor({} / 8) * 8",
+            "round({} - 0.5)",
+        ]);
+        self.made(form, vec![column], Kind::Float)
     }
 
     /// Which of some conditions holds, as a word.

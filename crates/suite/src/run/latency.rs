@@ -248,6 +248,7 @@ impl<'a> LatencyRun<'a> {
                 .map(|c| c.phases.clone())
                 .unwrap_or_default(),
             operators: typical.map(operators).unwrap_or_default(),
+            counters: measured.counters.clone(),
         };
         self.measured.push(measured);
         self.push(record)?;

@@ -11,10 +11,11 @@ use std::time::Instant;
 use tierloom_engine::adapt::Driver;
 use tierloom_engine::answer::{row_count, to_text};
 use tierloom_engine::capture::{Captured, HostCosts, capture};
+use tierloom_engine::counting::{CounterRow, counter_rows};
 use tierloom_engine::load;
 use tierloom_engine::{Engine, EngineError, Execution, PlannedQuery, RecordBatch};
 use tierloom_placement::ColumnUse;
-use tierloom_record::{Answer, EngineKind};
+use tierloom_record::{Answer, CountedRecord, EngineKind};
 
 /// Executions of one query that are captured for the model; more would only take memory.
 const MOST_CAPTURED: usize = 100;
@@ -35,6 +36,8 @@ pub struct Measured {
     pub answer: Answer,
     /// The captured work of the timed executions, up to [`MOST_CAPTURED`] (Tierloom's engine only).
     pub captured: Vec<Captured>,
+    /// What was counted of an untimed execution (Tierloom's engine without a driver only).
+    pub counters: Vec<CountedRecord>,
 }
 
 /// Runs queries with an engine alone, or under a driver that places data before each run.
@@ -127,6 +130,9 @@ pub fn query(
         placement,
         EngineKind::Tierloom,
     )?;
+    if driver.is_none() {
+        ours.counters = counters(session, query, &session.queries[index], host)?;
+    }
     let mut plain = match &session.baseline {
         Some((engine, planned)) => Some((
             engine,
@@ -210,7 +216,40 @@ fn started(
         plan_ms: planned.planning.as_secs_f64() * 1e3,
         answer,
         captured: Vec::new(),
+        counters: Vec::new(),
     })
+}
+
+/// Runs a planned query once more, untimed, and counts what its operators do.
+///
+/// Not the execution that is checked, which is the first: it fills caches and makes indexes.
+fn counters(
+    session: &Session<'_>,
+    query: &SuiteQuery,
+    planned: &PlannedQuery,
+    host: &HostCosts,
+) -> Result<Vec<CountedRecord>, RunError> {
+    let stopped = || session.observer.stopped();
+    let execution = session
+        .engine
+        .execute_counted(query.id, planned, &session.counting, &stopped)
+        .map_err(|e| RunError::of_engine(e, RUNNING))?;
+    let captured = capture(&execution, host);
+    let rows = counter_rows(&captured, None, session.plan.threads).into_iter();
+    // One reason is enough for all that this machine cannot count.
+    let kept =
+        rows.filter(|row| row.value.is_some() || ["busy_ns", "cycles"].contains(&&*row.quantity));
+    let record = |row: CounterRow| CountedRecord {
+        level: row.level.to_owned(),
+        phase: row.phase,
+        operator: row.operator,
+        quantity: row.quantity,
+        value: row.value,
+        unit: row.unit,
+        source: row.source.to_owned(),
+        note: row.note,
+    };
+    Ok(kept.map(record).collect())
 }
 
 /// Runs a planned query once.

@@ -162,6 +162,7 @@ impl<'a> Pricer<'a> {
                 .collect(),
             phases: Vec::new(),
             operators: Vec::new(),
+            counters: Vec::new(),
         })
     }
 

@@ -4,6 +4,8 @@ use super::{Data, memory};
 use crate::{Event, Observer, PlannedPlacement, RunError, Stage, SuitePlan};
 use std::sync::Arc;
 use tierloom_bench::run::Session as Invocation;
+use tierloom_counters::stalls::StallSource;
+use tierloom_engine::counting::Counting;
 use tierloom_engine::load::{ColumnPlacer, merged_audit};
 use tierloom_engine::{Engine, EngineError, EngineOptions, PlannedQuery};
 use tierloom_memory::{AnonymousNuma, AuditMode, Placement};
@@ -25,6 +27,8 @@ pub struct Session<'a> {
     pub loaded_as: String,
     /// Memory of this process after loading.
     pub memory: MemoryUse,
+    /// What untimed executions are counted with.
+    pub counting: Arc<Counting>,
 }
 
 /// Progress of generating the data, for the observer.
@@ -95,6 +99,7 @@ impl<'a> Session<'a> {
             engine,
             loaded_as: plan.loaded_under().text.clone(),
             memory: MemoryUse::default(),
+            counting: Counting::new(StallSource::probe(&plan.topology.root)),
         })
     }
 

@@ -255,7 +255,7 @@ impl Driver {
     ) -> Result<Execution, EngineError> {
         let plan = engine.fresh(name, query)?;
         let prepared = self.begin(name, &plan, stop)?;
-        let execution = engine.run(name, plan, stop)?;
+        let execution = engine.run(name, plan, None, stop)?;
         prepared.finish(&execution);
         Ok(execution)
     }
