@@ -12,7 +12,7 @@
 //! ```
 //!
 //! [`stalls`] has the counters of single threads, which are read often: where the operators of a
-//! query lose time.
+//! query lose time. [`latencies`] has those that tell how long reads of each memory take.
 //!
 //! An unavailable counter is never reported as 0: its [`Reading`] has no value, and its note has
 //! the reason and a remedy. The crate changes no setting of the machine.
@@ -31,6 +31,7 @@
 
 mod counters;
 mod files;
+pub mod latencies;
 mod opener;
 pub mod plan;
 mod reading;

@@ -8,13 +8,17 @@ use datafusion::common::Result as DfResult;
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tierloom_counters::latencies::{LatencyReader, MemoryReads};
 use tierloom_counters::stalls::{Breakdown, FakeMeters, StallSource};
+use tierloom_engine::adapt::{Driver, DriverOptions, Timing};
 use tierloom_engine::answer::to_text;
 use tierloom_engine::capture::{Captured, HostCosts, capture};
 use tierloom_engine::counting::{CountedOperator, CountedRun, Counting};
 use tierloom_engine::routing::{PlaceSpec, RoutingOptions, explain_analyze};
 use tierloom_engine::{Engine, EngineError, EngineOptions, PlacedTable};
 use tierloom_memory::router::{self, Class, PlaceTarget, PlaceUsage, TierAllocator};
+use tierloom_model::{Phase, profiles};
+use tierloom_placement::adaptive::{Measured, PhaseDecision, Settings, replay};
 use tierloom_topology::{SysRoot, Topology};
 use tierloom_workloads::ssb::queries;
 
@@ -427,5 +431,88 @@ fn without_hardware_counters_there_are_times_and_the_reason() {
     let execution = engine.execute("test", &planned, &|| false).unwrap();
     assert_eq!(capture(&execution, &HOST).counted, None);
     drop(execution);
+    all_memory_returns();
+}
+
+/// Every placement takes the same time, so that trials show no gain; latencies are as measured.
+#[derive(Debug)]
+struct SameTime;
+
+impl Timing for SameTime {
+    fn of_phase(&self, _: &Phase, decision: &PhaseDecision, measured: Measured) -> Measured {
+        const NS: f64 = 1e9;
+        let tried = decision.trials.iter().take(measured.trials_ns.len());
+        Measured {
+            time_ns: NS * decision.rest(),
+            trials_ns: tried.map(|trial| NS * trial.share).collect(),
+            ..measured
+        }
+    }
+}
+
+/// A first tier whose reads take much longer than those of the other one.
+#[derive(Debug)]
+struct SlowFirstTier;
+
+impl LatencyReader for SlowFirstTier {
+    fn read(&mut self) -> std::io::Result<[MemoryReads; 2]> {
+        let reads = |latency_ns: f64| MemoryReads {
+            requests: 1e5,
+            waiting_ns: 1e5 * latency_ns,
+        };
+        Ok([reads(900.0), reads(300.0)])
+    }
+}
+
+#[test]
+fn operator_memory_leaves_a_tier_whose_counted_latency_is_longer() {
+    let _turn = turn();
+    let (backend, topology) = common::two_nodes();
+    let tables = common::ssb(backend, &topology, 0.1);
+    let engine = engine_with(&tables, Some(RoutingOptions::default()));
+    // The tables of a test fit into the caches of a server.
+    let mut machine = profiles::load("nus24").unwrap();
+    machine.cache.llc_bytes.value = 1e6;
+    let options = DriverOptions {
+        host: HostCosts {
+            stream_ns_per_byte: 0.0,
+            working_set_bytes: 100 << 30,
+        },
+        settings: Settings {
+            min_phase_ns: 0.0,
+            expected_runs: 1e9,
+            ..Settings::new(32)
+        },
+        ..DriverOptions::new(machine, topology, 2)
+    };
+    let driver = Driver::new(tables, options).unwrap();
+    assert!(driver.no_latencies().unwrap().contains("tierloom.routing"));
+    let driver = driver.with_timing(Box::new(SameTime));
+    let driver = driver.with_latencies(Box::new(SlowFirstTier));
+    assert_eq!(driver.no_latencies(), None);
+    let planned = engine.plan("join", BIG_JOIN).unwrap();
+    let run = || {
+        let ran = driver.execute(&engine, "join", &planned, &|| false);
+        to_text(&ran.unwrap().batches).unwrap()
+    };
+    let answer = run();
+    // Machines that are busy may give a run too little time for a sample.
+    let is_step = |decided: &tierloom_engine::adapt::Decided| {
+        decided.action == "move" && decided.reason.contains("differ in latency")
+    };
+    for _ in 0..60 {
+        assert_eq!(run(), answer);
+        if driver.decisions().iter().any(is_step) {
+            break;
+        }
+    }
+    let decisions = driver.decisions();
+    let step = decisions.iter().find(|d| is_step(d)).unwrap();
+    let (_, operators) = step.layout.split_once("operators").unwrap();
+    assert!(operators.contains("cxl"), "{step:?}");
+    let seen = decisions.iter().filter_map(|d| d.latencies).next().unwrap();
+    assert!((seen.first_ns - 900.0).abs() < 1.0, "{seen:?}");
+    assert!((seen.others_ns.unwrap() - 300.0).abs() < 1.0, "{seen:?}");
+    assert_eq!(replay(&driver.take_log()).unwrap().differing, []);
     all_memory_returns();
 }

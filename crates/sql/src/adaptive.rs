@@ -45,9 +45,14 @@ impl SharedDriver {
     /// A remark for the user after `SET tierloom.placement`.
     pub fn remark(&self, name: &[String]) -> Option<String> {
         let driver = self.get().filter(|_| name == ["placement"])?;
-        let why = driver.cannot_move()?;
+        if let Some(why) = driver.cannot_move() {
+            return Some(format!(
+                "everything stays in dram and nothing can be moved here, because {why}"
+            ));
+        }
+        let why = driver.no_latencies()?;
         Some(format!(
-            "everything stays in dram and nothing can be moved here, because {why}"
+            "latencies of the tiers are not measured, so phases move by their times alone: {why}"
         ))
     }
 

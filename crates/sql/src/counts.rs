@@ -10,19 +10,19 @@ use super::settings::CountersMode;
 use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
-use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use tierloom_counters::latencies::{LatencyReader, LatencySource, Others};
 use tierloom_counters::stalls::StallSource;
 use tierloom_counters::{ActiveCounters, Counters, Reading, Selection};
+use tierloom_engine::SystemRows;
 use tierloom_engine::capture::Captured;
 use tierloom_engine::counting::{CounterRow, Counting, counter_rows};
-use tierloom_engine::{SystemRows, counted_context};
 use tierloom_metrics::CountedSum;
 use tierloom_model::profiles;
-use tierloom_topology::SysRoot;
+use tierloom_topology::{SysRoot, Topology};
 
 /// What a session counts with, and what it counted last; shared with its system table.
 #[derive(Debug, Clone, Default)]
@@ -39,10 +39,70 @@ type CountedSums = BTreeMap<String, f64>;
 struct CountsState {
     counting: Option<Arc<Counting>>,
     /// Counters of the machine, open while they are wanted: opening them takes milliseconds.
-    machine: Option<ActiveCounters>,
+    machine: Option<MachineCounters>,
     /// The last statement and its rows.
     statement: String,
     rows: Vec<CounterRow>,
+}
+
+/// Counters that count all programs.
+#[derive(Debug)]
+struct MachineCounters {
+    traffic: ActiveCounters,
+    others: Others,
+    /// Those of the latencies of memory, or why there are none.
+    latencies: Result<Box<dyn LatencyReader>, String>,
+}
+
+impl MachineCounters {
+    /// Opens them on this machine.
+    fn open(topology: &Topology) -> Self {
+        let root = SysRoot::host();
+        let mut traffic = Counters::probe(&root).open(Selection::MACHINE);
+        traffic.resume();
+        let others = Others::of(topology);
+        MachineCounters {
+            traffic,
+            others,
+            latencies: LatencySource::probe(&root, others).open(),
+        }
+    }
+
+    /// Traffic so far; latencies are those from now on.
+    fn begin(&mut self) -> Vec<Reading> {
+        if let Ok(reader) = &mut self.latencies {
+            // Where this fails, the next read fails too.
+            let _ = reader.read();
+        }
+        self.traffic.readings()
+    }
+
+    /// What was counted in `seconds` since `before`.
+    fn since(&mut self, before: &[Reading], seconds: f64) -> Vec<CounterRow> {
+        let mut rows = traffic(before, &self.traffic.readings(), seconds);
+        let read = match &mut self.latencies {
+            Ok(reader) => reader.read().map_err(|error| error.to_string()),
+            Err(why) => Err(why.clone()),
+        };
+        for (at, name) in ["dram", self.others.name()].into_iter().enumerate() {
+            let latency = read.as_ref().map(|reads| reads[at].latency_ns());
+            let note = match &latency {
+                Err(why) => format!("not available: {why}"),
+                Ok(None) => "nothing was read from it".to_owned(),
+                Ok(Some(_)) => "mean of reads that no cache served, of all programs".to_owned(),
+            };
+            rows.push(CounterRow {
+                level: "machine",
+                quantity: format!("{name}/read_latency"),
+                value: latency.ok().flatten(),
+                unit: "ns".to_owned(),
+                source: "counted",
+                note: Some(note),
+                ..CounterRow::default()
+            });
+        }
+        rows
+    }
 }
 
 /// A statement that is being counted.
@@ -77,12 +137,10 @@ impl SharedCounts {
     }
 
     /// Counts statements from now on as `mode` says, with the events of this machine.
-    pub(super) fn set(&self, mode: CountersMode) {
-        let machine = || {
-            let mut open = Counters::probe(&SysRoot::host()).open(Selection::MACHINE);
-            open.resume();
-            open
-        };
+    ///
+    /// The tiers are those of `topology`.
+    pub(super) fn set(&self, mode: CountersMode, topology: &Topology) {
+        let machine = || MachineCounters::open(topology);
         let mut state = self.state();
         *state = CountsState {
             counting: (mode != CountersMode::Off).then(host_counting),
@@ -98,7 +156,7 @@ impl SharedCounts {
         if !reads_columns(plan) {
             return None;
         }
-        let before = state.machine.as_mut().map(ActiveCounters::readings);
+        let before = state.machine.as_mut().map(MachineCounters::begin);
         Some(BegunCount {
             counts: self.clone(),
             counting,
@@ -109,9 +167,9 @@ impl SharedCounts {
 }
 
 impl BegunCount {
-    /// The context of the execution.
-    pub(super) fn context(&self, context: &TaskContext) -> Arc<TaskContext> {
-        counted_context(context, Arc::clone(&self.counting))
+    /// What the execution is counted with.
+    pub(super) fn counting(&self) -> &Arc<Counting> {
+        &self.counting
     }
 
     /// Keeps what was counted of `statement`; its phases are modelled on `machine` if there is one.
@@ -128,8 +186,9 @@ impl BegunCount {
         let mut rows = counter_rows(captured, profile.as_ref(), workers);
         add_statement(&mut locked(&self.counts.sums), &rows);
         let mut state = self.counts.state();
-        let after = state.machine.as_mut().map(ActiveCounters::readings);
-        rows.extend(traffic(&self.before, &after.unwrap_or_default(), seconds));
+        if let Some(machine) = &mut state.machine {
+            rows.extend(machine.since(&self.before, seconds));
+        }
         statement.clone_into(&mut state.statement);
         state.rows = rows;
         Ok(())

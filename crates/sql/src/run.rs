@@ -10,7 +10,7 @@ use super::error::SqlError;
 use super::pauses::with_pauses;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion_common_runtime::SpawnedTask;
@@ -18,8 +18,10 @@ use futures::StreamExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tierloom_engine::adapt::Prepared;
 use tierloom_engine::capture::{Captured, HostCosts, capture};
-use tierloom_engine::{Engine, EngineError, Execution, Waiter, task_context};
+use tierloom_engine::counting::Counting;
+use tierloom_engine::{Engine, EngineError, Execution, Waiter, counted_context, task_context};
 use tierloom_memory::shared::lost_pages;
 use tokio::sync::mpsc::{Receiver, channel};
 
@@ -168,16 +170,14 @@ pub(super) fn stream(
         .map_err(|e| SqlError::running(&e))?;
     let driver = drive.of(&plan);
     let stop = || watch.stopped();
-    let prepared = match &driver {
+    let mut prepared = match &driver {
         Some(driver) => Some(driver.begin(statement, &plan, &stop)?),
         None => None,
     };
-    let context = task_context(engine.context(), &plan);
     let begun = counts.begin(&plan);
-    let context = match &begun {
-        Some(begun) => begun.context(&context),
-        None => context,
-    };
+    let own = begun.as_ref().map(BegunCount::counting);
+    let context = task_context(engine.context(), &plan);
+    let context = counted_for(context, own, prepared.as_mut());
     let handle = engine.handle().clone();
     let start = Instant::now();
     let result: Result<(u64, Flow), SqlError> = (|| {
@@ -231,6 +231,22 @@ pub(super) fn stream(
         plan,
         begun,
     })
+}
+
+/// The context of a run that the session counts with `own`, if at all, and the driver prepared.
+fn counted_for(
+    context: Arc<TaskContext>,
+    own: Option<&Arc<Counting>>,
+    prepared: Option<&mut Prepared<'_>>,
+) -> Arc<TaskContext> {
+    let counting = match prepared {
+        Some(prepared) => prepared.counting(own),
+        None => own.cloned(),
+    };
+    match counting {
+        Some(counting) => counted_context(&context, counting),
+        None => context,
+    }
 }
 
 /// An error if pages of mapped files were found to be gone since there were `before` such pages.

@@ -53,7 +53,7 @@ impl SqlSession {
             }
             NewValue::Counters(mode) => {
                 self.settings.counters = mode;
-                self.counts.set(mode);
+                self.counts.set(mode, &self.storage.topology);
                 Ok(())
             }
             NewValue::Machine(None) if self.drive.get().is_some() => Err(SqlError::input(

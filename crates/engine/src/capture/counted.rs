@@ -1,9 +1,10 @@
 //! Counts of the operators of a plan, by phase.
 
 use super::pipeline::Pipeline;
-use crate::counting::{CountedOperator, CountedRun, CountedStep, Counting};
+use crate::counting::{CountedOperator, CountedRun, CountedStep, Counting, OperatorId};
 use crate::routing::tallies_of;
 use datafusion::physical_plan::ExecutionPlan;
+use std::collections::HashMap;
 use std::sync::Arc;
 use tierloom_counters::stalls::StallCounts;
 
@@ -14,6 +15,7 @@ pub(super) struct CountedWalk {
     whole: StallCounts,
     phases: Vec<StallCounts>,
     operators: Vec<CountedOperator>,
+    phase_of: HashMap<OperatorId, usize>,
 }
 
 impl CountedWalk {
@@ -30,6 +32,8 @@ impl CountedWalk {
         };
         let counts = tallies.counts(steps);
         pipeline.counts.add(&counts);
+        let ids = steps.iter().map(|step| OperatorId::of(tallies, *step));
+        pipeline.counted.extend(ids);
         self.whole.add(&counts);
         self.operators.push(CountedOperator {
             operator,
@@ -39,8 +43,11 @@ impl CountedWalk {
         self.counting.get_or_insert_with(|| Arc::clone(counting));
     }
 
-    /// Adds a phase, after those that finished before.
-    pub(super) fn phase(&mut self, counts: StallCounts) {
+    /// Adds the phase of `operators`, after those that finished before.
+    pub(super) fn phase(&mut self, counts: StallCounts, operators: Vec<OperatorId>) {
+        let phase = self.phases.len();
+        let operators = operators.into_iter();
+        self.phase_of.extend(operators.map(|id| (id, phase)));
         self.phases.push(counts);
     }
 
@@ -67,6 +74,7 @@ impl CountedWalk {
             whole: self.whole,
             phases: self.phases,
             operators: self.operators,
+            phase_of: self.phase_of,
         })
     }
 }

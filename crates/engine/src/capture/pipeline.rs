@@ -4,6 +4,7 @@
 //! until then decides how many of their cache lines are read.
 
 use super::{HostCosts, LINE_BYTES};
+use crate::counting::OperatorId;
 use std::collections::BTreeMap;
 use tierloom_counters::stalls::StallCounts;
 use tierloom_model::{Access, Op, Pattern, Phase, PhaseKind, StructureClass};
@@ -25,6 +26,8 @@ pub(super) struct Pipeline {
     pub cpu_ns: f64,
     /// What was counted of its operators.
     pub counts: StallCounts,
+    /// These operators, if they were counted.
+    pub counted: Vec<OperatorId>,
     pub pending: BTreeMap<String, Pending>,
     accesses: Vec<(Access, f64)>,
     streamed_bytes: f64,
@@ -38,6 +41,7 @@ impl Pipeline {
             tuples,
             cpu_ns: 0.0,
             counts: StallCounts::default(),
+            counted: Vec::new(),
             pending: BTreeMap::new(),
             accesses: Vec::new(),
             streamed_bytes: 0.0,

@@ -49,10 +49,11 @@ impl CaptureWalk {
         // Columns that no operator has asked for are part of the result and are read whole.
         self.read_rest(&mut pipeline, 1.0);
         let (cpu_ns, counts) = (pipeline.cpu_ns, pipeline.counts);
+        let operators = std::mem::take(&mut pipeline.counted);
         if let Some(phase) = pipeline.finish(&self.host) {
             self.found.phases.push(phase);
             self.found.phases_cpu_ns.push(cpu_ns);
-            self.counted.phase(counts);
+            self.counted.phase(counts, operators);
         }
     }
 

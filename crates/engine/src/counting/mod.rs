@@ -16,14 +16,17 @@
 
 mod metrics;
 mod rows;
+mod running;
 mod tally;
 mod thread;
 
 pub(crate) use metrics::with_counts;
 pub use rows::{CounterRow, counter_rows};
+pub(crate) use running::{OperatorId, RunningOperators};
 pub(crate) use tally::{CountedStep, Tallies};
 pub(crate) use thread::{CurrentOperator, current, enter, probe};
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use tierloom_counters::stalls::{StallCounts, StallPlan, StallSource};
 
@@ -33,6 +36,7 @@ pub struct Counting {
     source: StallSource,
     /// Why a thread found no hardware counters.
     problem: OnceLock<String>,
+    running: RunningOperators,
 }
 
 impl Counting {
@@ -42,7 +46,20 @@ impl Counting {
         Arc::new(Counting {
             source,
             problem: OnceLock::new(),
+            running: RunningOperators::default(),
         })
+    }
+
+    /// Measures times only, with no hardware counter, and says why.
+    pub(crate) fn of_times(source: StallSource, why: &str) -> Arc<Self> {
+        let counting = Counting::new(source);
+        let _ = counting.problem.set(why.to_owned());
+        counting
+    }
+
+    /// The operators that threads are in now.
+    pub(crate) fn running(&self) -> &RunningOperators {
+        &self.running
     }
 
     /// The events, and what is derived from them.
@@ -82,4 +99,6 @@ pub struct CountedRun {
     pub phases: Vec<StallCounts>,
     /// Each operator, from the leaves upwards.
     pub operators: Vec<CountedOperator>,
+    /// The phase that each operator works in, as a number of `phases`.
+    pub(crate) phase_of: HashMap<OperatorId, usize>,
 }

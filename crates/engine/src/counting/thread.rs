@@ -1,6 +1,7 @@
 //! The operator that a thread is in, and the thread's counters.
 
 use super::Counting;
+use super::running::{OperatorId, Slot};
 use super::tally::{CountedStep, Tallies};
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -99,6 +100,8 @@ struct Thread {
     busy_ns: u64,
     /// The counters, and what they were opened for.
     meter: Option<(Arc<Counting>, Option<ThreadMeter>)>,
+    /// Where others see the operator that the thread is in.
+    slot: Option<Arc<Slot>>,
     /// Time that the thread may still use for reads, ns.
     credit_ns: f64,
     /// State of the choice of stretches.
@@ -114,6 +117,7 @@ impl Thread {
             last: None,
             busy_ns: 0,
             meter: None,
+            slot: None,
             credit_ns: MOST_CREDIT_NS,
             random: 1,
         }
@@ -150,6 +154,10 @@ impl Thread {
             }
             (next, step)
         });
+        if let Some(slot) = &self.slot {
+            let current = self.current.as_ref();
+            slot.set(current.map(|(current, step)| OperatorId::of(&current.operator, *step)));
+        }
         // Time of reads is nobody's.
         self.since = Some(match read {
             Some(_) => Instant::now(),
@@ -207,6 +215,7 @@ impl Thread {
                 .ok(),
         };
         self.meter = Some((Arc::clone(counting), meter));
+        self.slot = Some(counting.running().slot());
         self.last = None;
         self.read();
     }

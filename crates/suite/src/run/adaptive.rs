@@ -73,6 +73,12 @@ impl Adaptive {
                 "adaptive: everything stays in dram and nothing can be moved here, because {why}"
             ));
         }
+        if let Some(why) = driver.no_latencies() {
+            session.observer.note(&format!(
+                "adaptive: latencies of the tiers are not measured, so phases move by their times \
+                 alone: {why}"
+            ));
+        }
         Ok(self.with_prefetchers(driver, session.observer))
     }
 

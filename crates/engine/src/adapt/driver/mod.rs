@@ -16,6 +16,7 @@
 //! nothing is learned from times. A [`ColumnMover`] then places columns by heat in the background,
 //! and queries run concurrently.
 
+mod latencies;
 mod levers;
 mod outcome;
 mod pages;
@@ -38,15 +39,19 @@ use crate::session::{Engine, EngineOptions, Execution, PlannedQuery};
 use crate::star::MorselTimes;
 use crate::{EngineError, PlacedTable};
 use datafusion::physical_plan::ExecutionPlan;
+use latencies::{LatencyMeter, LatencyWatch};
 use levers::{Operators, PrefetchLever};
 use pages::Columns;
 use record::History;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tierloom_counters::latencies::LatencyReader;
 use tierloom_model::search::Weights;
 use tierloom_model::{Machine, Phase, PhaseKind};
-use tierloom_placement::adaptive::{Claims, Layout, Logged, Prefetching, Settings, SystemClock};
+use tierloom_placement::adaptive::{
+    Claims, Layout, Logged, Prefetching, Settings, SystemClock, TierLatencies,
+};
 use tierloom_topology::{TierKind, Topology};
 use tiers::Tiers;
 
@@ -127,6 +132,8 @@ pub struct Driver {
     state: Mutex<State>,
     timing: Box<dyn Timing>,
     prefetchers: Option<Mutex<PrefetchLever>>,
+    /// Counters of the tiers' latencies, or why there are none.
+    latencies: Result<LatencyMeter, String>,
     mover: Option<ColumnMover>,
 }
 
@@ -184,6 +191,13 @@ impl Driver {
             (Some(bytes), None) => Some(start_mover(&tables, &options.topology, bytes, &gate)?),
             _ => None,
         };
+        let latencies = match (&mover, &cannot_move, &options.routing) {
+            (None, None, Some(_)) => LatencyMeter::open(&options.topology),
+            (None, None, None) => Err("operators are not accounted (tierloom.routing is off), so \
+                 that phases cannot be told apart"
+                .to_owned()),
+            _ => Err("nothing is learned that would need them".to_owned()),
+        };
         Ok(Driver {
             state: Mutex::new(State {
                 controller,
@@ -202,6 +216,7 @@ impl Driver {
             turn: Mutex::new(()),
             timing: Box::new(AsMeasured),
             prefetchers: None,
+            latencies,
             mover,
         })
     }
@@ -222,6 +237,24 @@ impl Driver {
     ) -> Self {
         self.prefetchers = Some(Mutex::new(PrefetchLever { profiles, switch }));
         self
+    }
+
+    /// Measures the latencies of the tiers with `reader`, in place of this machine's counters.
+    #[must_use]
+    pub fn with_latencies(mut self, reader: Box<dyn LatencyReader>) -> Self {
+        self.latencies = Ok(LatencyMeter::of(reader, &self.options.topology));
+        self
+    }
+
+    /// Why latencies of the tiers are not measured here, where they would be of use; phases then
+    /// move by their times alone.
+    pub fn no_latencies(&self) -> Option<&str> {
+        let learns = self.mover.is_none() && self.cannot_move.is_none();
+        self.latencies
+            .as_ref()
+            .err()
+            .filter(|_| learns)
+            .map(String::as_str)
     }
 
     /// Replaces the tables. Queries are described anew; what was learned about phases is kept.
@@ -254,8 +287,9 @@ impl Driver {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Execution, EngineError> {
         let plan = engine.fresh(name, query)?;
-        let prepared = self.begin(name, &plan, stop)?;
-        let execution = engine.run(name, plan, None, stop)?;
+        let mut prepared = self.begin(name, &plan, stop)?;
+        let counting = prepared.counting(None);
+        let execution = engine.run(name, plan, counting.as_ref(), stop)?;
         prepared.finish(&execution);
         Ok(execution)
     }
@@ -359,9 +393,16 @@ fn same_shape(a: &[Phase], b: &[Phase]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| of(a) == of(b))
 }
 
-/// The phases of an execution that do any work, with their CPU times in ns.
-fn busy(captured: Captured) -> (Vec<Phase>, Vec<f64>) {
-    let times = captured.phases_cpu_ns.into_iter();
+/// The phases of an execution that do any work, with their CPU times in ns and the latencies that
+/// `watch` has seen in them.
+fn busy(
+    captured: Captured,
+    watch: Option<LatencyWatch>,
+) -> (Vec<Phase>, Vec<(f64, Option<TierLatencies>)>) {
+    let seen = watch.zip(captured.counted.as_ref());
+    let mut latencies = seen.map_or_else(Vec::new, |(watch, run)| watch.finish(run));
+    latencies.resize(captured.phases.len(), None);
+    let times = captured.phases_cpu_ns.into_iter().zip(latencies);
     let all = captured.phases.into_iter().zip(times);
     all.filter(|(phase, _)| !phase.is_idle()).unzip()
 }

@@ -14,7 +14,7 @@ use crate::session::Execution;
 use crate::star::StarExec;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
-use tierloom_placement::adaptive::{Action, Measured, RanPhase};
+use tierloom_placement::adaptive::{Action, Measured, RanPhase, TierLatencies};
 
 /// Factor of a phase's time with all workers that it may take with fewer.
 ///
@@ -25,6 +25,7 @@ impl Prepared<'_> {
     /// Reports a successful run and learns from its times.
     pub fn finish(mut self, execution: &Execution) {
         self.done = true;
+        let watch = self.watch.take();
         self.release();
         let driver = self.driver;
         let captured = capture(execution, &driver.options.host);
@@ -32,7 +33,7 @@ impl Prepared<'_> {
             mover.note(&captured.column_reads);
             return;
         }
-        let (phases, cpu_ns) = busy(captured);
+        let (phases, seen) = busy(captured, watch);
         let phases = driver.timing.of_run(phases);
         let mut state = driver.state();
         // Times are attributed to phases by position, which is only valid if the run had the phases
@@ -49,9 +50,11 @@ impl Prepared<'_> {
             );
         let mut times = Vec::with_capacity(self.phases.len());
         for (index, one) in self.phases.iter_mut().enumerate() {
-            let cpu_ns = cpu_ns.get(index).copied().filter(|_| same);
+            let seen = seen.get(index).copied().filter(|_| same);
             times.push(
-                cpu_ns.and_then(|ns| learned(driver, &mut state, &self.query, one, ns, execution)),
+                seen.and_then(|seen| {
+                    learned(driver, &mut state, &self.query, one, seen, execution)
+                }),
             );
         }
         if !same {
@@ -116,6 +119,7 @@ impl Prepared<'_> {
             learned: time.is_some(),
             expected_ms: decision.expected_ns / 1e6,
             measured_ms: time.map(|t| t.time_ns / decision.rest() / 1e6),
+            latencies: time.and_then(|t| t.latencies),
             workers: one.workers.unwrap_or(all) as u64,
             prefetch_off: self.prefetch_off,
             moved_bytes: self.moved_bytes,
@@ -138,6 +142,7 @@ impl Prepared<'_> {
             learned: false,
             expected_ms: 0.0,
             measured_ms: None,
+            latencies: None,
             workers: all,
             prefetch_off: false,
             moved_bytes: 0,
@@ -153,7 +158,7 @@ fn learned(
     state: &mut State,
     query: &str,
     one: &mut PreparedPhase,
-    cpu_ns: f64,
+    (cpu_ns, latencies): (f64, Option<TierLatencies>),
     execution: &Execution,
 ) -> Option<Measured> {
     let times = pass_of(&execution.plan, &one.phase)
@@ -177,6 +182,11 @@ fn learned(
     {
         known.times.insert(one.phase.name.clone(), times);
     }
+    // Where columns are not as decided, reads of the whole phase say nothing about the decision.
+    let found = Measured {
+        latencies: latencies.filter(|_| one.follows),
+        ..found
+    };
     let timed = driver.timing.of_phase(&one.phase, &one.decision, found);
     let whole_ns = timed.time_ns / one.decision.rest();
     let before = known.all_workers_ns.get(&one.phase.name).copied();

@@ -4,6 +4,7 @@
 //! (no page moves) and `finish` or `drop` (trial pages go back). A failure to place never fails the
 //! query; it is noted and the run is not learned from.
 
+use super::latencies::LatencyWatch;
 use super::pages::{Columns, PageRange, Stop};
 use super::tiers::{Tiers, are_near};
 use super::trials::{self, PlannedTrial, TrialInputs, pass_of};
@@ -11,6 +12,7 @@ use super::{Driver, State};
 use crate::EngineError;
 use crate::adapt::describe;
 use crate::adapt::gate::{Gate, RunGuard};
+use crate::counting::Counting;
 use crate::star::{PassOptions, StarExec};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -42,6 +44,8 @@ pub struct Prepared<'a> {
     running: Option<RunGuard<'a>>,
     /// Held from the decision until the run's times are learned.
     turn: Option<MutexGuard<'a, ()>>,
+    /// Samples the latencies of the tiers while the query runs.
+    pub(super) watch: Option<LatencyWatch>,
     pub(super) done: bool,
 }
 
@@ -109,6 +113,7 @@ impl<'a> Prepared<'a> {
             prefetch_off: false,
             running: None,
             turn: None,
+            watch: None,
             done: false,
         }
     }
@@ -137,6 +142,17 @@ impl<'a> Prepared<'a> {
         prepared.running = Some(Gate::run_after(moving));
         // On an error, dropping `prepared` moves the trial pages back.
         placed.map(|()| prepared)
+    }
+
+    /// What the run has to be counted with: `own` if the session counts it, or what tells the
+    /// driver in which phase latencies were measured. From now on they are.
+    pub fn counting(&mut self, own: Option<&Arc<Counting>>) -> Option<Arc<Counting>> {
+        let driver = self.driver;
+        if let (true, Ok(meter)) = (self.known, &driver.latencies) {
+            self.watch = Some(meter.watch(own));
+        }
+        let watched = self.watch.as_ref().map(LatencyWatch::counting);
+        watched.or(own).cloned()
     }
 
     /// Asks the controller for a decision per phase.

@@ -8,6 +8,7 @@ use arrow::array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArra
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use tierloom_placement::adaptive::TierLatencies;
 
 /// Rows kept in memory; older ones are dropped (the decision log has all).
 const KEPT: usize = 10_000;
@@ -35,6 +36,8 @@ pub struct Decided {
     pub expected_ms: f64,
     /// Measured time scaled to the whole phase under its layout, ms; `None` if not learned from.
     pub measured_ms: Option<f64>,
+    /// Latencies of the tiers meanwhile; `None` if they were not measured.
+    pub latencies: Option<TierLatencies>,
     /// Number of workers that ran the phase.
     pub workers: u64,
     /// Whether hardware prefetchers were switched off for the query.
@@ -82,6 +85,8 @@ pub fn schema() -> SchemaRef {
         field("learned", DataType::Boolean, false),
         field("modelled_ms", DataType::Float64, false),
         field("measured_ms", DataType::Float64, true),
+        field("first_tier_latency_ns", DataType::Float64, true),
+        field("other_tiers_latency_ns", DataType::Float64, true),
         field("workers", DataType::UInt64, false),
         field("prefetch_off", DataType::Boolean, false),
         field("moved_bytes", DataType::UInt64, false),
@@ -118,6 +123,8 @@ pub fn batch(rows: &[Decided]) -> Result<RecordBatch, EngineError> {
         flag(|r| r.learned),
         number(|r| Some(r.expected_ms)),
         number(|r| r.measured_ms),
+        number(|r| Some(r.latencies?.first_ns)),
+        number(|r| r.latencies?.others_ns),
         count(|r| r.workers),
         flag(|r| r.prefetch_off),
         count(|r| r.moved_bytes),
